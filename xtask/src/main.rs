@@ -1,0 +1,3 @@
+//! The development entry point: `cargo xtask <task>`.
+
+fn main() {}
