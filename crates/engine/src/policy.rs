@@ -13,6 +13,9 @@ pub const DEFAULT_MAX_AGE: Duration = Duration::from_mins(3);
 /// How long a metric takes to show a pod where the rule does not say.
 pub const DEFAULT_SETTLE: Duration = Duration::from_mins(1);
 
+/// How many preferences one policy may combine; scoring keeps a fixed place for each.
+pub const MAX_PREFERENCES: usize = 16;
+
 /// A compiled policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -24,7 +27,8 @@ pub struct Policy {
     pub on_missing: OnMissing,
     /// `dontschedule`: nodes that may not take new pods.
     pub dontschedule: Option<RuleSet>,
-    /// `scheduleonmetric`: what makes a node better than another; empty means no preference.
+    /// `scheduleonmetric`: what makes a node better than another; empty means no preference, and what
+    /// stands past [`MAX_PREFERENCES`] does not count.
     pub scheduleonmetric: Box<[Preference]>,
     /// `deschedule`: nodes whose pods should leave.
     pub deschedule: Option<Deschedule>,

@@ -1,0 +1,143 @@
+//! What `for` and `clear` need to remember: a fold over samples, the same in every replica that saw them.
+//!
+//! Tracks are kept per condition, not per policy: two policies with the same rule share one, and editing
+//! one rule of a policy leaves the memory of the others alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::names::MetricName;
+use crate::nodes::{Moved, NodeIndex, NodeIx};
+use crate::policy::{Rule, Threshold};
+use crate::snapshot::{Column, Sample};
+use crate::time::Timestamp;
+
+/// What was learnt of every condition that remembers, on every node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    nodes: Arc<NodeIndex>,
+    tracks: BTreeMap<Condition, Box<[Track]>>,
+}
+
+/// What a rule says, apart from whose rule it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Condition {
+    metric: MetricName,
+    threshold: Threshold,
+    hold: Duration,
+    max_age: Duration,
+}
+
+impl Condition {
+    pub(crate) fn of(rule: &Rule) -> Self {
+        Self {
+            metric: rule.metric.clone(),
+            threshold: rule.threshold,
+            hold: rule.hold,
+            max_age: rule.max_age,
+        }
+    }
+
+    pub(crate) fn metric(&self) -> &MetricName {
+        &self.metric
+    }
+}
+
+/// One condition on one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Track {
+    /// The verdict as it stands. Without history: not violating.
+    pub(crate) violating: bool,
+    /// Since when samples have said the opposite without a break.
+    contrary_since: Option<Timestamp>,
+    /// The newest sample folded in; older ones and repeats change nothing.
+    last: Option<Timestamp>,
+}
+
+impl Track {
+    fn fold(&mut self, condition: &Condition, sample: Sample) {
+        if self.last.is_some_and(|last| sample.taken <= last) {
+            return;
+        }
+        if self.last.is_some_and(|last| sample.taken.since(last) > condition.max_age) {
+            // Nobody knows what went on in the gap, so it does not count as having held.
+            *self = Self::default();
+        }
+        self.last = Some(sample.taken);
+        let says = if self.violating {
+            condition.threshold.stays(sample.value)
+        } else {
+            condition.threshold.enters(sample.value)
+        };
+        if says == self.violating {
+            self.contrary_since = None;
+            return;
+        }
+        let since = *self.contrary_since.get_or_insert(sample.taken);
+        if sample.taken.since(since) >= condition.hold {
+            self.violating = says;
+            self.contrary_since = None;
+        }
+    }
+}
+
+impl Memory {
+    /// Numbers the tracks like `nodes`; a node that is new has no history.
+    pub(crate) fn renumbered(mut self, nodes: &Arc<NodeIndex>) -> Self {
+        if let Some(moved) = Moved::between(&self.nodes, nodes) {
+            for tracks in self.tracks.values_mut() {
+                *tracks = moved.rearrange(tracks, Track::default());
+            }
+        }
+        self.nodes = Arc::clone(nodes);
+        self
+    }
+
+    /// Keeps tracks for these conditions alone. A new one starts from the newest sample there is.
+    pub(crate) fn for_conditions<'a>(
+        mut self,
+        conditions: impl Iterator<Item = Condition>,
+        known: impl Fn(&MetricName) -> Option<&'a Arc<Column>>,
+    ) -> Self {
+        let mut before = std::mem::take(&mut self.tracks);
+        for condition in conditions {
+            if self.tracks.contains_key(&condition) {
+                continue;
+            }
+            let tracks = before.remove(&condition).unwrap_or_else(|| {
+                let mut tracks = vec![Track::default(); self.nodes.len()].into_boxed_slice();
+                if let Some(column) = known(&condition.metric) {
+                    for node in self.nodes.all() {
+                        if let Some(sample) = column.get(node) {
+                            tracks[node.place()].fold(&condition, sample);
+                        }
+                    }
+                }
+                tracks
+            });
+            self.tracks.insert(condition, tracks);
+        }
+        self
+    }
+
+    /// Folds samples of one metric in; `samples` are in the order they were taken, node by node.
+    pub(crate) fn fold(&mut self, metric: &MetricName, samples: &[(NodeIx, Sample)]) {
+        for (condition, tracks) in
+            self.tracks.iter_mut().filter(|(condition, _)| condition.metric() == metric)
+        {
+            for &(node, sample) in samples {
+                if let Some(track) = tracks.get_mut(node.place()) {
+                    track.fold(condition, sample);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn tracks(&self, rule: &Rule) -> Option<&[Track]> {
+        if rule.remembers() { self.tracks.get(&Condition::of(rule)).map(|tracks| &**tracks) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests;

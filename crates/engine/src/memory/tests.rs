@@ -1,0 +1,65 @@
+use super::{Condition, Duration, MetricName, Sample, Threshold, Timestamp, Track};
+use crate::policy::Operator;
+use crate::quantity::Quantity;
+
+/// Over 30 W, left at 25 W, each for 20 s; a gap of more than a minute forgets.
+fn condition() -> Condition {
+    let threshold =
+        Threshold::new(Operator::GreaterThan, Quantity::from(30)).with_clear(Quantity::from(25)).unwrap();
+    Condition {
+        metric: MetricName::new("power").unwrap(),
+        threshold,
+        hold: Duration::from_secs(20),
+        max_age: Duration::from_mins(1),
+    }
+}
+
+/// The verdict after each sample.
+fn verdicts(samples: &[(i64, i64)]) -> Vec<bool> {
+    let mut track = Track::default();
+    samples
+        .iter()
+        .map(|&(secs, watts)| {
+            track.fold(&condition(), Sample { value: watts.into(), taken: Timestamp::from_secs(secs) });
+            track.violating
+        })
+        .collect()
+}
+
+#[test]
+fn a_violation_begins_when_it_has_held_long_enough() {
+    assert_eq!(verdicts(&[(0, 40), (10, 40), (20, 40)]), [false, false, true]);
+}
+
+#[test]
+fn one_good_sample_starts_the_wait_again() {
+    assert_eq!(
+        verdicts(&[(0, 40), (10, 20), (20, 40), (30, 40), (40, 40)]),
+        [false, false, false, false, true]
+    );
+}
+
+#[test]
+fn inside_the_band_a_violation_goes_on_and_none_begins() {
+    assert_eq!(verdicts(&[(0, 28), (30, 28)]), [false, false]);
+    assert_eq!(verdicts(&[(0, 40), (20, 40), (40, 28), (80, 28)]), [false, true, true, true]);
+}
+
+#[test]
+fn a_violation_ends_when_the_clear_value_has_held_as_long() {
+    assert_eq!(
+        verdicts(&[(0, 40), (20, 40), (30, 25), (40, 25), (50, 25)]),
+        [false, true, true, true, false]
+    );
+}
+
+#[test]
+fn a_gap_longer_than_max_age_forgets() {
+    assert_eq!(verdicts(&[(0, 40), (20, 40), (81, 28)]), [false, true, false]);
+    assert_eq!(verdicts(&[(0, 40), (61, 40)]), [false, false]);
+}
+
+#[test]
+fn repeats_and_stragglers_change_nothing() {
+    assert_eq!(verdicts(&[(0, 40), (20, 40), (20, 10), (10, 10)]), [false, true, true, true]);
+}
