@@ -1,5 +1,6 @@
 //! From one view to the next: takes in what has come since, and judges every policy on every node.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +59,7 @@ pub fn advance(
             .entry((*metric).clone())
             .or_insert_with(|| Arc::new(Column::empty((*metric).clone(), nodes.len())));
         let column = Arc::make_mut(column);
-        for &(node, sample) in samples {
+        for &(node, sample) in samples.iter() {
             column.offer(node, sample);
         }
     }
@@ -72,29 +73,35 @@ pub fn advance(
     (View { id, nodes: Arc::clone(nodes), snapshot, tables, dropped }, memory, wake)
 }
 
-type FreshSamples<'a> = BTreeMap<&'a MetricName, Vec<(NodeIx, Sample)>>;
+type FreshSamples<'a> = BTreeMap<&'a MetricName, Cow<'a, [(NodeIx, Sample)]>>;
 
-/// What came in, by metric, node by node in the order taken, without what lies in the future.
+/// What came in, by metric, node by node in the order taken, without what lies in the future. Batches that
+/// are in order already, as sources deliver them, are not copied.
 fn fresh_samples<'a>(
     inputs: &'a Inputs,
     wanted: &BTreeSet<&MetricName>,
     now: Timestamp,
 ) -> (FreshSamples<'a>, Dropped) {
     let latest = now.after(MAX_CLOCK_LEAD);
+    let in_time = |&(_, sample): &(NodeIx, Sample)| sample.taken <= latest;
+    let place = |&(node, sample): &(NodeIx, Sample)| (node, sample.taken);
     let mut fresh = FreshSamples::new();
     let mut dropped = Dropped::default();
     for batch in inputs.samples.iter().filter(|batch| wanted.contains(&batch.metric)) {
-        let taken_in = fresh.entry(&batch.metric).or_default();
-        for &(node, sample) in &batch.samples {
-            if sample.taken > latest {
-                dropped.from_the_future += 1;
-            } else {
-                taken_in.push((node, sample));
+        let samples = match fresh.remove(&batch.metric) {
+            None if batch.samples.iter().all(in_time) => Cow::Borrowed(batch.samples.as_slice()),
+            earlier => {
+                let mut samples = earlier.map(Cow::into_owned).unwrap_or_default();
+                let before = samples.len();
+                samples.extend(batch.samples.iter().copied().filter(in_time));
+                dropped.from_the_future += (batch.samples.len() - (samples.len() - before)) as u64;
+                Cow::Owned(samples)
             }
-        }
+        };
+        fresh.insert(&batch.metric, samples);
     }
-    for samples in fresh.values_mut() {
-        samples.sort_by_key(|&(node, sample)| (node, sample.taken));
+    for samples in fresh.values_mut().filter(|samples| !samples.is_sorted_by_key(place)) {
+        samples.to_mut().sort_by_key(place);
     }
     (fresh, dropped)
 }

@@ -129,6 +129,8 @@ impl Batch {
         samples: impl IntoIterator<Item = (&'a str, Sample)>,
     ) -> Self {
         let numbered = samples.into_iter().filter_map(|(name, sample)| Some((nodes.find(name)?, sample)));
-        Self { metric, samples: numbered.collect() }
+        let mut samples: Vec<_> = numbered.collect();
+        samples.sort_by_key(|&(node, sample)| (node, sample.taken));
+        Self { metric, samples }
     }
 }
