@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::load::{InFlight, Placement};
 use crate::memory::{Condition, Memory};
+use crate::messages::Messages;
 use crate::names::MetricName;
 use crate::nodes::{Moved, NodeIndex, NodeIx};
 use crate::policy::{Policy, Rule, RuleSet};
@@ -132,6 +133,7 @@ impl Moment<'_> {
             deschedule: policy.deschedule.as_ref().and_then(|d| self.judge(&d.when, Outlook::ObservedOnly)),
             labeling: labeling.filter_map(|l| self.judge(&alone(&l.rule), Outlook::ObservedOnly)).collect(),
             scorers: self.scorers(&policy.scheduleonmetric),
+            messages: Messages::of(policy),
         }
     }
 }

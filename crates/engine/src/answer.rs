@@ -9,7 +9,7 @@ use crate::policy::{Mode, OnMissing};
 use crate::reason::Reason;
 use crate::score::score;
 use crate::time::Timestamp;
-use crate::verdict::Verdict;
+use crate::verdict::{Cause, Verdict};
 use crate::view::{Table, View};
 
 /// Whether a node may take the pod.
@@ -17,8 +17,8 @@ use crate::view::{Table, View};
 pub enum Ruling {
     /// It may.
     Pass,
-    /// It may not; ask [`Answer::reason`] why.
-    Refused,
+    /// It may not.
+    Refused(Cause),
 }
 
 /// One ruling per name asked about, in the same order.
@@ -50,7 +50,7 @@ pub fn answer<'v, 'n>(
     let rulings = asked
         .iter()
         .map(|name| match ruling(view, found, name, now) {
-            Ruling::Refused if shadow => {
+            Ruling::Refused(_) if shadow => {
                 would_refuse += 1;
                 Ruling::Pass
             }
@@ -63,10 +63,16 @@ pub fn answer<'v, 'n>(
 /// The ruling by the policy's own words, whatever its mode.
 fn ruling(view: &View, table: &Table, name: &str, now: Timestamp) -> Ruling {
     let Some(verdicts) = &table.placement else { return Ruling::Pass };
-    let verdict = view.nodes.find(name).map_or(Verdict::Unknown, |node| verdicts.row(node, now).verdict);
+    let (verdict, cause) = match view.nodes.find(name) {
+        None => (Verdict::Unknown, Cause::NodeUnknown),
+        Some(node) => {
+            let row = verdicts.row(node, now);
+            (row.verdict, Cause::Rule { place: row.rule, ground: row.ground })
+        }
+    };
     match (verdict, table.policy.on_missing) {
         (Verdict::Pass, _) | (Verdict::Unknown, OnMissing::Allow) => Ruling::Pass,
-        (Verdict::Violating, _) | (Verdict::Unknown, OnMissing::Deny) => Ruling::Refused,
+        (Verdict::Violating, _) | (Verdict::Unknown, OnMissing::Deny) => Ruling::Refused(cause),
     }
 }
 
@@ -89,7 +95,7 @@ impl<'v> Answer<'v, '_> {
 
     /// How many names are refused.
     pub fn refused(&self) -> usize {
-        self.rulings.iter().filter(|ruling| **ruling == Ruling::Refused).count()
+        self.rulings.iter().filter(|ruling| matches!(ruling, Ruling::Refused(_))).count()
     }
 }
 

@@ -149,8 +149,11 @@ impl Scene {
     pub fn refused(&self, policy: &str, now: Timestamp) -> Vec<String> {
         let names: Vec<&str> = self.view.nodes.names().iter().map(NodeName::as_str).collect();
         let answer = crate::answer(&self.view, key(policy), &names, now);
-        let refused =
-            answer.rulings.iter().zip(&names).filter(|(ruling, _)| **ruling == crate::Ruling::Refused);
+        let refused = answer
+            .rulings
+            .iter()
+            .zip(&names)
+            .filter(|(ruling, _)| matches!(ruling, crate::Ruling::Refused(_)));
         refused.map(|(_, name)| (*name).to_owned()).collect()
     }
 

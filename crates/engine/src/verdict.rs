@@ -36,6 +36,20 @@ pub enum Ground {
     Stale,
 }
 
+/// What a refusal rests on, without numbers: [`crate::Table::message`] puts it in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A rule of the set, by its place, and on what ground.
+    Rule {
+        /// Which rule.
+        place: u16,
+        /// On what ground.
+        ground: Ground,
+    },
+    /// Nobody has heard of the node.
+    NodeUnknown,
+}
+
 /// A verdict on one node, good until a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {

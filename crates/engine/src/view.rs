@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::messages::Messages;
 use crate::names::PolicyKey;
 use crate::nodes::{NodeIndex, NodeIx};
 use crate::policy::{Policy, Rule};
@@ -9,7 +10,7 @@ use crate::reason::Reason;
 use crate::score::Scorer;
 use crate::snapshot::Snapshot;
 use crate::time::Timestamp;
-use crate::verdict::{Ground, Row, Verdict, Verdicts};
+use crate::verdict::{Cause, Ground, Row, Verdict, Verdicts};
 
 /// Which of a series of views; grows by one with each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,6 +58,7 @@ pub struct Table {
     /// `labeling`, rule by rule, by what was observed alone.
     pub labeling: Box<[Verdicts]>,
     pub(crate) scorers: Box<[Scorer]>,
+    pub(crate) messages: Messages,
 }
 
 impl Table {
@@ -69,6 +71,11 @@ impl Table {
     pub fn placement_reason(&self, node: NodeIx, now: Timestamp) -> Option<Reason> {
         let rules = &self.policy.dontschedule.as_ref()?.rules;
         self.placement.as_ref()?.reason(rules, node, now)
+    }
+
+    /// What a pod's event says about a refusal: the policy and the rule, no number that varies by node.
+    pub fn message(&self, cause: Cause) -> &str {
+        self.messages.of_cause(cause)
     }
 
     /// The rules of `labeling` that hold on a node, by their place; all or nothing for `allOf`.

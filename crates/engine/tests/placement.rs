@@ -35,12 +35,24 @@ fn the_engine_wants_to_be_called_when_the_first_verdict_expires() {
 fn what_nobody_knows_passes_unless_the_policy_denies_it() {
     let mut denying = over_30();
     denying.on_missing = OnMissing::Deny;
-    for (policy, expected) in [(over_30(), Ruling::Pass), (denying, Ruling::Refused)] {
+    for (policy, denies) in [(over_30(), false), (denying, true)] {
         let mut scene = Scene::new(&["a", "b"], [policy]);
         scene.sample("a", "power", "20", at(0));
         scene.advance(at(0));
         let answer = answer(&scene.view, key("power"), &["a", "b", "template-7"], at(0));
-        assert_eq!(answer.rulings, [Ruling::Pass, expected, expected]);
+        let messages: Vec<Option<&str>> = answer
+            .rulings
+            .iter()
+            .map(|ruling| match ruling {
+                Ruling::Pass => None,
+                Ruling::Refused(cause) => Some(answer.table().unwrap().message(*cause)),
+            })
+            .collect();
+        let refusal = |text| denies.then_some(text);
+        assert_eq!(
+            messages,
+            [None, refusal("default/power: power unknown"), refusal("default/power: node unknown")]
+        );
         assert_eq!(answer.reason(1).unwrap().to_string(), "power unknown, no sample yet");
         assert_eq!(answer.reason(2).unwrap().to_string(), "node unknown");
     }
