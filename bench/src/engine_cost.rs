@@ -13,7 +13,7 @@ use crate::cpu;
 const NODES: usize = 5_000;
 const METRICS: usize = 50;
 const POLICIES: usize = 100;
-const ROUNDS: i64 = 20;
+const ROUNDS: u32 = 20;
 
 pub(crate) fn run() {
     refresh();
@@ -27,11 +27,11 @@ fn refresh() {
     let (mut view, mut memory) = (View::default(), Memory::default());
     let mut worst = Duration::ZERO;
     let mut total = Duration::ZERO;
-    for round in 0..ROUNDS {
+    for round in 0..i64::from(ROUNDS) {
         inputs.samples = samples(&inputs.nodes, round);
         let start = cpu::used();
         let (next, kept, _) = advance(&view, memory, &inputs, at(round * 5));
-        let spent = cpu::used() - start;
+        let spent = cpu::used().saturating_sub(start);
         (view, memory) = (next, kept);
         if round > 0 {
             worst = worst.max(spent);
@@ -41,10 +41,7 @@ fn refresh() {
     inputs.samples = Vec::new();
     let resident = cpu::resident().saturating_sub(before) / 1_000_000;
     println!("one refresh of {POLICIES} policies x {NODES} nodes x {METRICS} metrics, {ROUNDS} rounds");
-    println!(
-        "  CPU mean {:.1?}, worst {worst:.1?} (budget 100 ms)",
-        total / (ROUNDS - 1).unsigned_abs() as u32
-    );
+    println!("  CPU mean {:.1?}, worst {worst:.1?} (budget 100 ms)", total / (ROUNDS - 1));
     println!("  resident afterwards +{resident} MB (budget for the whole process 100 MB)\n");
 }
 
@@ -73,14 +70,17 @@ fn inputs(nodes: usize, policies: usize) -> Inputs {
 }
 
 fn samples(nodes: &NodeIndex, round: i64) -> Vec<Batch> {
-    let batch = |place: usize| {
-        let value = |node: engine::NodeIx| {
-            let mixed = (node.place() as i64 * 31 + place as i64 * 17 + round * 7) % 100;
+    let batch = |(place, number): (usize, i64)| {
+        let value = |(node, step): (engine::NodeIx, i64)| {
+            let mixed = (step * 31 + number * 17 + round * 7) % 100;
             (node, Sample { value: mixed.into(), taken: at(round * 5) })
         };
-        Batch { metric: metric(&format!("metric_{place:02}")), samples: nodes.all().map(value).collect() }
+        Batch {
+            metric: metric(&format!("metric_{place:02}")),
+            samples: nodes.all().zip(0..).map(value).collect(),
+        }
     };
-    (0..METRICS).map(batch).collect()
+    (0..METRICS).zip(0..).map(batch).collect()
 }
 
 fn view(nodes: usize, policies: usize) -> View {
