@@ -1,3 +1,60 @@
-//! The development entry point: `cargo xtask <task>`.
+//! The development entry point: `cargo xtask <task>`. Generators and gates; uses none of our crates, so that it compiles
+//! in seconds and can judge the others when they do not compile.
 
-fn main() {}
+mod arguments;
+mod process;
+mod suite;
+mod tally;
+mod terminal;
+mod workspace;
+
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{ExitCode, Stdio};
+
+use arguments::Task;
+use terminal::say;
+use workspace::Workspace;
+
+fn main() -> ExitCode {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let workspace = match Workspace::load() {
+        Ok(workspace) => workspace,
+        Err(problem) => return fail(&problem, 1),
+    };
+    match arguments::parse(&words, &workspace) {
+        Ok(task) => perform(&task, &workspace),
+        Err(problem) => fail(&problem, 2),
+    }
+}
+
+fn perform(task: &Task, workspace: &Workspace) -> ExitCode {
+    let done = match task {
+        Task::Help => {
+            say(arguments::help(workspace));
+            Ok(true)
+        }
+        Task::Test { extent, filter } => Ok(suite::run(workspace, *extent, filter.as_deref())),
+        Task::Forward(words) => Err(forward(words, workspace)),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(problem) => fail(&problem, 1),
+    }
+}
+
+/// Becomes the other program, so that signals and the exit code need nobody to carry them; returns only if that failed.
+fn forward(words: &[String], workspace: &Workspace) -> String {
+    let mut command = process::cargo(&workspace.root);
+    command.args(words).stdin(Stdio::inherit());
+    let name = process::typed(&command);
+    format!("`{name}` could not be run: {}", command.exec())
+}
+
+fn fail(problem: &str, code: u8) -> ExitCode {
+    // Where standard error is closed, the exit code has to do.
+    let _ = writeln!(std::io::stderr(), "error: {problem}");
+    ExitCode::from(code)
+}

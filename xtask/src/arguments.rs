@@ -1,0 +1,185 @@
+//! What can be asked of us: the tasks, their help and how they are typed. Tasks whose crate does not exist in this
+//! workspace are not offered.
+
+use std::fmt::Write as _;
+
+use crate::suite::Extent;
+use crate::workspace::Workspace;
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    Help,
+    Test {
+        extent: Extent,
+        filter: Option<String>,
+    },
+    /// A cargo command that does it.
+    Forward(Vec<String>),
+}
+
+/// A task as the help shows it.
+struct Entry {
+    typed: &'static str,
+    does: &'static str,
+    /// The member without which the task does not exist.
+    member: Option<&'static str>,
+}
+
+const BENCH: &str = "tas-bench";
+const TESTBED: &str = "tas-testbed";
+
+const ENTRIES: &[Entry] = &[
+    Entry {
+        typed: "test [--fast] [FILTER]",
+        does: "run all tests, or those with FILTER in their names; --fast leaves out the control plane",
+        member: None,
+    },
+    Entry { typed: "bench NAME", does: "measure, beside the peers where there are any", member: Some(BENCH) },
+    Entry {
+        typed: "testbed build",
+        does: "build the control plane that the end-to-end tests start",
+        member: Some(TESTBED),
+    },
+    Entry {
+        typed: "cluster up|down|status|logs …",
+        does: "a local Kubernetes with KWOK nodes and `tas` attached",
+        member: Some(TESTBED),
+    },
+];
+
+const EXAMPLES: &str = "\
+examples:
+  cargo xtask test --fast quantity  while working on quantities
+  cargo xtask test                  what a change must pass
+";
+
+/// All tasks of this workspace, with a line each.
+pub(crate) fn help(workspace: &Workspace) -> String {
+    let mut text = "usage: cargo xtask TASK\n\n".to_owned();
+    for entry in offered(workspace) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {:31} {}", entry.typed, entry.does);
+    }
+    text + "\n" + EXAMPLES.trim_end()
+}
+
+fn offered(workspace: &Workspace) -> impl Iterator<Item = &'static Entry> {
+    ENTRIES.iter().filter(|entry| entry.member.is_none_or(|package| workspace.has(package)))
+}
+
+/// Reads what was typed behind `cargo xtask`.
+pub(crate) fn parse(words: &[String], workspace: &Workspace) -> Result<Task, String> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (task, rest) = match words.as_slice() {
+        [] | ["help" | "-h" | "--help", ..] => return Ok(Task::Help),
+        [task, rest @ ..] => (*task, rest),
+    };
+    let offered = offered(workspace).any(|entry| entry.typed.split(' ').next() == Some(task));
+    match (task, rest) {
+        ("bench" | "testbed" | "cluster", _) if offered => Ok(forwarded(task, rest)),
+        ("test", ["-h" | "--help"]) => Ok(Task::Help),
+        ("test", rest) => test(rest),
+        _ => Err(format!("there is no task {task:?}; `cargo xtask --help` lists those there are")),
+    }
+}
+
+fn forwarded(task: &str, rest: &[&str]) -> Task {
+    let start: &[&str] = match task {
+        "bench" => &["run", "--quiet", "--release", "--package", BENCH, "--"],
+        "cluster" => &["run", "--quiet", "--package", TESTBED, "--", "cluster"],
+        _ => &["run", "--quiet", "--package", TESTBED, "--"],
+    };
+    Task::Forward(start.iter().chain(rest).map(|word| (*word).to_owned()).collect())
+}
+
+fn test(words: &[&str]) -> Result<Task, String> {
+    let mut extent = Extent::Whole;
+    let mut filter = None;
+    for word in words {
+        match *word {
+            "--fast" => extent = Extent::Fast,
+            option if option.starts_with('-') => {
+                return Err(format!("test does not know {option:?}; it takes --fast and one FILTER"));
+            }
+            text => {
+                if let Some(earlier) = filter.replace(text.to_owned()) {
+                    return Err(format!("test takes one FILTER, not both {earlier:?} and {text:?}"));
+                }
+            }
+        }
+    }
+    Ok(Task::Test { extent, filter })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::Member;
+
+    fn with(packages: &[&str]) -> Workspace {
+        let member = |package: &&str| Member { package: (*package).to_owned() };
+        Workspace { root: "/src/tas".into(), members: packages.iter().map(member).collect() }
+    }
+
+    fn asked(line: &str) -> Result<Task, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        parse(&words, &with(&["xtask", TESTBED]))
+    }
+
+    #[test]
+    fn every_task_can_be_typed() {
+        let test =
+            |extent, filter: Option<&str>| Ok(Task::Test { extent, filter: filter.map(str::to_owned) });
+        assert_eq!(asked(""), Ok(Task::Help));
+        assert_eq!(asked("--help"), Ok(Task::Help));
+        assert_eq!(asked("test --help"), Ok(Task::Help));
+        assert_eq!(asked("test"), test(Extent::Whole, None));
+        assert_eq!(asked("test burst --fast"), test(Extent::Fast, Some("burst")));
+    }
+
+    #[test]
+    fn tasks_of_other_crates_are_handed_on_with_all_their_words() {
+        let words = |line: &str| Ok(Task::Forward(line.split(' ').map(str::to_owned).collect()));
+        assert_eq!(
+            asked("cluster up --nodes 1000"),
+            words("run --quiet --package tas-testbed -- cluster up --nodes 1000")
+        );
+        assert_eq!(asked("testbed build --help"), words("run --quiet --package tas-testbed -- build --help"));
+    }
+
+    #[test]
+    fn a_task_without_its_crate_does_not_exist() {
+        assert_eq!(
+            asked("bench answer"),
+            Err("there is no task \"bench\"; `cargo xtask --help` lists those there are".into())
+        );
+        assert!(!help(&with(&["xtask"])).contains("bench"));
+        assert!(help(&with(&["xtask", BENCH])).contains("bench NAME"));
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_quoted() {
+        assert_eq!(
+            asked("chekc"),
+            Err("there is no task \"chekc\"; `cargo xtask --help` lists those there are".into())
+        );
+        assert_eq!(
+            asked("test --quick"),
+            Err("test does not know \"--quick\"; it takes --fast and one FILTER".into())
+        );
+        assert_eq!(asked("test a b"), Err("test takes one FILTER, not both \"a\" and \"b\"".into()));
+    }
+
+    #[test]
+    fn the_help_gives_each_task_a_line_and_ends_with_examples() {
+        let text = help(&with(&["xtask"]));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "usage: cargo xtask TASK");
+        assert_eq!(
+            lines.iter().filter(|line| line.starts_with("  ") && !line.contains("cargo xtask")).count(),
+            1
+        );
+        assert_eq!(lines.iter().filter(|line| line.starts_with("  cargo xtask ")).count(), 2);
+    }
+}
