@@ -14,6 +14,7 @@ pub(crate) enum Task {
         extent: Extent,
         filter: Option<String>,
     },
+    Layers,
     /// A cargo command that does it.
     Forward(Vec<String>),
 }
@@ -35,6 +36,7 @@ const ENTRIES: &[Entry] = &[
         does: "run all tests, or those with FILTER in their names; --fast leaves out the control plane",
         member: None,
     },
+    Entry { typed: "layers", does: "compare the arrows between our crates with the design", member: None },
     Entry { typed: "bench NAME", does: "measure, beside the peers where there are any", member: Some(BENCH) },
     Entry {
         typed: "testbed build",
@@ -78,8 +80,12 @@ pub(crate) fn parse(words: &[String], workspace: &Workspace) -> Result<Task, Str
     let offered = offered(workspace).any(|entry| entry.typed.split(' ').next() == Some(task));
     match (task, rest) {
         ("bench" | "testbed" | "cluster", _) if offered => Ok(forwarded(task, rest)),
-        ("test", ["-h" | "--help"]) => Ok(Task::Help),
+        ("test" | "layers", ["-h" | "--help"]) => Ok(Task::Help),
+        ("layers", []) => Ok(Task::Layers),
         ("test", rest) => test(rest),
+        ("layers", [word, ..]) => {
+            Err(format!("{task} does not know {word:?}; `cargo xtask --help` shows what it takes"))
+        }
         _ => Err(format!("there is no task {task:?}; `cargo xtask --help` lists those there are")),
     }
 }
@@ -118,7 +124,7 @@ mod tests {
     use crate::workspace::Member;
 
     fn with(packages: &[&str]) -> Workspace {
-        let member = |package: &&str| Member { package: (*package).to_owned() };
+        let member = |package: &&str| Member { package: (*package).to_owned(), needs: Vec::new() };
         Workspace { root: "/src/tas".into(), members: packages.iter().map(member).collect() }
     }
 
@@ -134,6 +140,7 @@ mod tests {
         assert_eq!(asked(""), Ok(Task::Help));
         assert_eq!(asked("--help"), Ok(Task::Help));
         assert_eq!(asked("test --help"), Ok(Task::Help));
+        assert_eq!(asked("layers"), Ok(Task::Layers));
         assert_eq!(asked("test"), test(Extent::Whole, None));
         assert_eq!(asked("test burst --fast"), test(Extent::Fast, Some("burst")));
     }
@@ -165,6 +172,10 @@ mod tests {
             Err("there is no task \"chekc\"; `cargo xtask --help` lists those there are".into())
         );
         assert_eq!(
+            asked("layers --chekc"),
+            Err("layers does not know \"--chekc\"; `cargo xtask --help` shows what it takes".into())
+        );
+        assert_eq!(
             asked("test --quick"),
             Err("test does not know \"--quick\"; it takes --fast and one FILTER".into())
         );
@@ -178,7 +189,7 @@ mod tests {
         assert_eq!(lines[0], "usage: cargo xtask TASK");
         assert_eq!(
             lines.iter().filter(|line| line.starts_with("  ") && !line.contains("cargo xtask")).count(),
-            1
+            2
         );
         assert_eq!(lines.iter().filter(|line| line.starts_with("  cargo xtask ")).count(), 2);
     }

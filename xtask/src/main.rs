@@ -2,6 +2,7 @@
 //! in seconds and can judge the others when they do not compile.
 
 mod arguments;
+mod layers;
 mod process;
 mod suite;
 mod tally;
@@ -36,6 +37,10 @@ fn perform(task: &Task, workspace: &Workspace) -> ExitCode {
             Ok(true)
         }
         Task::Test { extent, filter } => Ok(suite::run(workspace, *extent, filter.as_deref())),
+        Task::Layers => layers::run(workspace).map(|()| {
+            say(format_args!("{} crates, every arrow as drawn", workspace.members.len()));
+            true
+        }),
         Task::Forward(words) => Err(forward(words, workspace)),
     };
     match done {

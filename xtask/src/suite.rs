@@ -205,7 +205,7 @@ mod tests {
     use crate::workspace::Member;
 
     fn workspace(packages: &[&str]) -> Workspace {
-        let member = |package: &&str| Member { package: (*package).to_owned() };
+        let member = |package: &&str| Member { package: (*package).to_owned(), needs: Vec::new() };
         Workspace { root: "/src/tas".into(), members: packages.iter().map(member).collect() }
     }
 

@@ -1,4 +1,5 @@
-//! What cargo says about our own crates: which there are, and where.
+//! What cargo says about our own crates: where they are and what they depend on.
+//! Declared edges only: nothing is resolved and nothing is fetched to learn them.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -18,6 +19,22 @@ pub(crate) struct Workspace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) package: String,
+    pub(crate) needs: Vec<Need>,
+}
+
+/// One line of a crate's dependency tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Need {
+    pub(crate) package: String,
+    pub(crate) kind: Kind,
+}
+
+/// Which of the three tables the line stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Normal,
+    Build,
+    Dev,
 }
 
 impl Workspace {
@@ -48,7 +65,18 @@ impl Workspace {
 }
 
 fn member(package: &Value) -> Result<Member, String> {
-    Ok(Member { package: text(package, "name")?.to_owned() })
+    let needs = list(package, "dependencies")?.iter().map(need).collect::<Result<_, _>>()?;
+    Ok(Member { package: text(package, "name")?.to_owned(), needs })
+}
+
+fn need(dependency: &Value) -> Result<Need, String> {
+    let kind = match &dependency["kind"] {
+        Value::Null => Kind::Normal,
+        Value::String(kind) if kind == "dev" => Kind::Dev,
+        Value::String(kind) if kind == "build" => Kind::Build,
+        other => return Err(format!("dependency kind {other} is new to us")),
+    };
+    Ok(Need { package: text(dependency, "name")?.to_owned(), kind })
 }
 
 fn list<'v>(value: &'v Value, key: &str) -> Result<&'v [Value], String> {
@@ -68,12 +96,24 @@ mod tests {
 
     #[test]
     fn a_recorded_answer_is_read_whole() {
+        let need = |package: &str, kind| Need { package: package.into(), kind };
         let expected = Workspace {
             root: "/src/tas".into(),
             members: vec![
-                Member { package: "tas-api".into() },
-                Member { package: "tas-engine".into() },
-                Member { package: "tas-e2e".into() },
+                Member {
+                    package: "tas-api".into(),
+                    needs: vec![
+                        need("tas-engine", Kind::Normal),
+                        need("serde_json", Kind::Normal),
+                        need("tas-engine", Kind::Dev),
+                        need("cc", Kind::Build),
+                    ],
+                },
+                Member {
+                    package: "tas-engine".into(),
+                    needs: vec![need("thiserror", Kind::Normal), need("proptest", Kind::Dev)],
+                },
+                Member { package: "tas-e2e".into(), needs: vec![need("tas-api", Kind::Normal)] },
             ],
         };
         assert_eq!(Workspace::read(RECORDED), Ok(expected));
