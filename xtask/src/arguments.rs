@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use crate::generate::Mode;
 use crate::suite::Extent;
 use crate::workspace::Workspace;
 
@@ -14,6 +15,7 @@ pub(crate) enum Task {
         extent: Extent,
         filter: Option<String>,
     },
+    Gen(Mode),
     Layers,
     /// A cargo command that does it.
     Forward(Vec<String>),
@@ -34,6 +36,11 @@ const ENTRIES: &[Entry] = &[
     Entry {
         typed: "test [--fast] [FILTER]",
         does: "run all tests, or those with FILTER in their names; --fast leaves out the control plane",
+        member: None,
+    },
+    Entry {
+        typed: "gen [--check]",
+        does: "write the generated files; --check compares them only",
         member: None,
     },
     Entry { typed: "layers", does: "compare the arrows between our crates with the design", member: None },
@@ -80,10 +87,12 @@ pub(crate) fn parse(words: &[String], workspace: &Workspace) -> Result<Task, Str
     let offered = offered(workspace).any(|entry| entry.typed.split(' ').next() == Some(task));
     match (task, rest) {
         ("bench" | "testbed" | "cluster", _) if offered => Ok(forwarded(task, rest)),
-        ("test" | "layers", ["-h" | "--help"]) => Ok(Task::Help),
+        ("test" | "gen" | "layers", ["-h" | "--help"]) => Ok(Task::Help),
         ("layers", []) => Ok(Task::Layers),
+        ("gen", []) => Ok(Task::Gen(Mode::Write)),
+        ("gen", ["--check"]) => Ok(Task::Gen(Mode::Compare)),
         ("test", rest) => test(rest),
-        ("layers", [word, ..]) => {
+        ("layers" | "gen", [word, ..]) => {
             Err(format!("{task} does not know {word:?}; `cargo xtask --help` shows what it takes"))
         }
         _ => Err(format!("there is no task {task:?}; `cargo xtask --help` lists those there are")),
@@ -141,6 +150,8 @@ mod tests {
         assert_eq!(asked("--help"), Ok(Task::Help));
         assert_eq!(asked("test --help"), Ok(Task::Help));
         assert_eq!(asked("layers"), Ok(Task::Layers));
+        assert_eq!(asked("gen"), Ok(Task::Gen(Mode::Write)));
+        assert_eq!(asked("gen --check"), Ok(Task::Gen(Mode::Compare)));
         assert_eq!(asked("test"), test(Extent::Whole, None));
         assert_eq!(asked("test burst --fast"), test(Extent::Fast, Some("burst")));
     }
@@ -172,8 +183,8 @@ mod tests {
             Err("there is no task \"chekc\"; `cargo xtask --help` lists those there are".into())
         );
         assert_eq!(
-            asked("layers --chekc"),
-            Err("layers does not know \"--chekc\"; `cargo xtask --help` shows what it takes".into())
+            asked("gen --chekc"),
+            Err("gen does not know \"--chekc\"; `cargo xtask --help` shows what it takes".into())
         );
         assert_eq!(
             asked("test --quick"),
@@ -189,7 +200,7 @@ mod tests {
         assert_eq!(lines[0], "usage: cargo xtask TASK");
         assert_eq!(
             lines.iter().filter(|line| line.starts_with("  ") && !line.contains("cargo xtask")).count(),
-            2
+            3
         );
         assert_eq!(lines.iter().filter(|line| line.starts_with("  cargo xtask ")).count(), 2);
     }

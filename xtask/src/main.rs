@@ -2,6 +2,7 @@
 //! in seconds and can judge the others when they do not compile.
 
 mod arguments;
+mod generate;
 mod layers;
 mod process;
 mod suite;
@@ -37,6 +38,7 @@ fn perform(task: &Task, workspace: &Workspace) -> ExitCode {
             Ok(true)
         }
         Task::Test { extent, filter } => Ok(suite::run(workspace, *extent, filter.as_deref())),
+        Task::Gen(mode) => generate::run(workspace, *mode).map(|()| true),
         Task::Layers => layers::run(workspace).map(|()| {
             say(format_args!("{} crates, every arrow as drawn", workspace.members.len()));
             true

@@ -8,6 +8,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
+use crate::terminal::{Took, say};
+
 /// A line longer than this is handed on in pieces, so that no program can make us hold all it prints.
 const LONGEST_LINE: u64 = 64 * 1024;
 /// How often a silent program is looked at.
@@ -16,6 +18,9 @@ const TICK: Duration = Duration::from_millis(200);
 /// this long after its end, or after more lines than a pipe can hold: those cannot have been its own.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 const LAST_LINES: usize = 100_000;
+
+/// A program whose lines are kept back is mentioned this often.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(20);
 
 /// What happens while a program runs.
 #[derive(Debug, PartialEq, Eq)]
@@ -84,6 +89,31 @@ pub(crate) fn follow(
         let _ = child.kill().and_then(|()| child.wait());
     }
     ended.map_err(|problem| format!("`{name}` {problem}"))
+}
+
+/// Runs a program to its end and keeps what it prints, with a line about its progress now and then.
+/// The error is for people: all it printed, and how it ended.
+pub(crate) fn gather(command: &mut Command, deadline: Option<Duration>) -> Result<Vec<String>, String> {
+    let name = typed(command);
+    let start = Instant::now();
+    let mut told = start;
+    let mut printed: Vec<String> = Vec::new();
+    let status = follow(command, Patience { silence: SIGN_OF_LIFE, deadline }, |event| {
+        if let Event::Line(line) = event {
+            printed.push(line.to_owned());
+        }
+        // The lines are kept back, so a busy program looks as silent as a dead one.
+        if told.elapsed() >= SIGN_OF_LIFE {
+            told = Instant::now();
+            let last = printed.iter().rfind(|line| !line.starts_with('{')).map_or("", |line| line.trim());
+            say(format_args!("… {name}: {} so far {last}", Took(start.elapsed())));
+        }
+    })?;
+    if status.success() {
+        return Ok(printed);
+    }
+    printed.push(format!("`{name}` failed ({status})"));
+    Err(printed.join("\n"))
 }
 
 fn watch(
@@ -215,6 +245,15 @@ mod tests {
             }
         });
         assert_eq!(status.map(|status| status.code()), Ok(Some(0)));
+    }
+
+    #[test]
+    fn a_failing_program_shows_all_it_said() {
+        assert_eq!(gather(&mut shell("echo one; echo two >&2"), None), Ok(vec!["one".into(), "two".into()]));
+        assert_eq!(
+            gather(&mut shell("echo one; echo two >&2; exit 3"), None),
+            Err("one\ntwo\n`sh -c echo one; echo two >&2; exit 3` failed (exit status: 3)".into())
+        );
     }
 
     #[test]
