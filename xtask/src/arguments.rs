@@ -11,6 +11,7 @@ use crate::workspace::Workspace;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Help,
+    Check,
     Test {
         extent: Extent,
         filter: Option<String>,
@@ -33,6 +34,11 @@ const BENCH: &str = "tas-bench";
 const TESTBED: &str = "tas-testbed";
 
 const ENTRIES: &[Entry] = &[
+    Entry {
+        typed: "check",
+        does: "run every gate but the tests: format, clippy, gen --check, layers, deny",
+        member: None,
+    },
     Entry {
         typed: "test [--fast] [FILTER]",
         does: "run all tests, or those with FILTER in their names; --fast leaves out the control plane",
@@ -59,6 +65,7 @@ const ENTRIES: &[Entry] = &[
 
 const EXAMPLES: &str = "\
 examples:
+  cargo xtask check                 before a commit
   cargo xtask test --fast quantity  while working on quantities
   cargo xtask test                  what a change must pass
 ";
@@ -87,12 +94,13 @@ pub(crate) fn parse(words: &[String], workspace: &Workspace) -> Result<Task, Str
     let offered = offered(workspace).any(|entry| entry.typed.split(' ').next() == Some(task));
     match (task, rest) {
         ("bench" | "testbed" | "cluster", _) if offered => Ok(forwarded(task, rest)),
-        ("test" | "gen" | "layers", ["-h" | "--help"]) => Ok(Task::Help),
+        ("check" | "test" | "gen" | "layers", ["-h" | "--help"]) => Ok(Task::Help),
+        ("check", []) => Ok(Task::Check),
         ("layers", []) => Ok(Task::Layers),
         ("gen", []) => Ok(Task::Gen(Mode::Write)),
         ("gen", ["--check"]) => Ok(Task::Gen(Mode::Compare)),
         ("test", rest) => test(rest),
-        ("layers" | "gen", [word, ..]) => {
+        ("check" | "layers" | "gen", [word, ..]) => {
             Err(format!("{task} does not know {word:?}; `cargo xtask --help` shows what it takes"))
         }
         _ => Err(format!("there is no task {task:?}; `cargo xtask --help` lists those there are")),
@@ -149,6 +157,7 @@ mod tests {
         assert_eq!(asked(""), Ok(Task::Help));
         assert_eq!(asked("--help"), Ok(Task::Help));
         assert_eq!(asked("test --help"), Ok(Task::Help));
+        assert_eq!(asked("check"), Ok(Task::Check));
         assert_eq!(asked("layers"), Ok(Task::Layers));
         assert_eq!(asked("gen"), Ok(Task::Gen(Mode::Write)));
         assert_eq!(asked("gen --check"), Ok(Task::Gen(Mode::Compare)));
@@ -200,8 +209,8 @@ mod tests {
         assert_eq!(lines[0], "usage: cargo xtask TASK");
         assert_eq!(
             lines.iter().filter(|line| line.starts_with("  ") && !line.contains("cargo xtask")).count(),
-            3
+            4
         );
-        assert_eq!(lines.iter().filter(|line| line.starts_with("  cargo xtask ")).count(), 2);
+        assert_eq!(lines.iter().filter(|line| line.starts_with("  cargo xtask ")).count(), 3);
     }
 }

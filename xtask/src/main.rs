@@ -2,6 +2,8 @@
 //! in seconds and can judge the others when they do not compile.
 
 mod arguments;
+mod check;
+mod deny;
 mod generate;
 mod layers;
 mod process;
@@ -37,6 +39,7 @@ fn perform(task: &Task, workspace: &Workspace) -> ExitCode {
             say(arguments::help(workspace));
             Ok(true)
         }
+        Task::Check => Ok(check::run(workspace)),
         Task::Test { extent, filter } => Ok(suite::run(workspace, *extent, filter.as_deref())),
         Task::Gen(mode) => generate::run(workspace, *mode).map(|()| true),
         Task::Layers => layers::run(workspace).map(|()| {
