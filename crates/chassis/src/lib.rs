@@ -9,8 +9,10 @@ mod counters;
 mod limits;
 pub mod serve;
 pub mod shutdown;
+#[cfg(feature = "tls")]
+pub mod tls;
 
-pub use counters::{Counter, Counters};
+pub use counters::{Counter, Counters, HandshakeFailure};
 pub use limits::{BodyLimits, Limits};
-pub use serve::{Listener, serve};
+pub use serve::{Listener, Peer, serve};
 pub use shutdown::{Phase, Shutdown};

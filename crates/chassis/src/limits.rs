@@ -16,6 +16,8 @@ pub struct Limits {
     pub header_bytes: usize,
     /// Header lines; more is answered with 431.
     pub header_count: usize,
+    /// Requests at once on one HTTP/2 connection; more wait.
+    pub streams: u32,
     /// From the first byte of a request (or from the accept) to the end of its headers.
     pub header_deadline: Duration,
     /// How long a connection may stay open without a request. Longer than the 90 s after which Go's clients
@@ -36,6 +38,7 @@ impl Default for Limits {
             handshake_deadline: Duration::from_secs(5),
             header_bytes: 32 * 1024,
             header_count: 100,
+            streams: 100,
             header_deadline: Duration::from_secs(5),
             idle_deadline: Duration::from_mins(2),
             stall_deadline: Duration::from_secs(30),

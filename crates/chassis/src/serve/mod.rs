@@ -5,6 +5,8 @@
 mod connection;
 mod pulse;
 mod request;
+#[cfg(feature = "tls")]
+mod secure;
 mod socket;
 
 use std::io;
@@ -33,12 +35,27 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub struct Peer {
     /// The address the connection came from.
     pub address: SocketAddr,
+    /// The certificate the caller proved to own, if it was asked for one.
+    #[cfg(feature = "tls")]
+    pub certificate: Option<crate::tls::Certificate>,
+}
+
+impl Peer {
+    fn plain(address: SocketAddr) -> Self {
+        Self {
+            address,
+            #[cfg(feature = "tls")]
+            certificate: None,
+        }
+    }
 }
 
 /// An address we listen on.
 #[derive(Debug)]
 pub struct Listener {
     tcp: TcpListener,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<crate::tls::Live>>,
 }
 
 /// An address that could not be listened on.
@@ -64,7 +81,18 @@ impl Listener {
             bound => bound,
         };
         let tcp = bound.map_err(|source| BindError { address, source })?;
-        Ok(Self { tcp })
+        Ok(Self {
+            tcp,
+            #[cfg(feature = "tls")]
+            tls: None,
+        })
+    }
+
+    /// Speaks TLS only, with whatever material is live when a connection begins.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn with_tls(self, live: Arc<crate::tls::Live>) -> Self {
+        Self { tls: Some(live), ..self }
     }
 
     /// Where we listen; tells the port if 0 was asked for.
@@ -107,15 +135,22 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let shared = Arc::new(Shared { service, limits, counters, shutdown });
+    let shared = Arc::new(Shared {
+        service,
+        limits,
+        counters,
+        shutdown,
+        #[cfg(feature = "tls")]
+        secure: listener.tls.map(secure::Secure::new),
+    });
     let mut connections = JoinSet::new();
-    accept_until_draining(&listener, &shared, &mut connections).await;
-    drop(listener);
+    accept_until_draining(&listener.tcp, &shared, &mut connections).await;
+    drop(listener.tcp);
     drain(connections, &shared).await
 }
 
 async fn accept_until_draining<S, B>(
-    listener: &Listener,
+    listener: &TcpListener,
     shared: &Arc<Shared<S>>,
     connections: &mut JoinSet<()>,
 ) where
@@ -135,7 +170,7 @@ async fn accept_until_draining<S, B>(
                 note_end(&ended, &shared.counters);
                 continue;
             }
-            accepted = listener.tcp.accept() => accepted,
+            accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, address)) => {
@@ -185,9 +220,10 @@ impl Pause {
 
 async fn attend<S, B>(stream: TcpStream, address: SocketAddr, shared: Arc<Shared<S>>)
 where
-    S: Service<Request<Incoming>, Response = Response<B>> + Clone,
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
     S::Error: Into<BoxError>,
-    B: Body<Data = Bytes> + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
     // Nagle's algorithm meets delayed acknowledgements in 40 ms pauses, which kube-scheduler would wait out.
@@ -195,7 +231,18 @@ where
         tracing::debug!(%error, "connection was gone before it began");
         return;
     }
-    speak_http1(stream, Arc::new(Peer { address }), &shared).await;
+    #[cfg(feature = "tls")]
+    if let Some(secure) = &shared.secure {
+        let deadline = shared.limits.handshake_deadline;
+        let shaken = secure.shake_hands(stream, address, deadline, &shared.counters).await;
+        let Some((stream, peer)) = shaken else { return };
+        #[cfg(feature = "http2")]
+        if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+            return connection::speak_http2(stream, Arc::new(peer), &shared).await;
+        }
+        return speak_http1(stream, Arc::new(peer), &shared).await;
+    }
+    speak_http1(stream, Arc::new(Peer::plain(address)), &shared).await;
 }
 
 fn note_end(ended: &Result<(), tokio::task::JoinError>, counters: &Counters) {

@@ -35,6 +35,8 @@ pub(super) enum Missed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bytes {
     AreRequests,
+    #[cfg(feature = "http2")]
+    MayBePings,
 }
 
 #[derive(Clone, Copy, Debug)]

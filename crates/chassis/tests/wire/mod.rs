@@ -2,6 +2,9 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::panic, reason = "a test that waits in vain, or asks for a panic")]
 
+pub(crate) mod authority;
+pub(crate) mod log;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -52,7 +55,10 @@ impl Server {
     }
 
     pub(crate) async fn with_body_limits(limits: Limits, body: BodyLimits) -> Self {
-        let listener = Listener::bind("127.0.0.1:0".parse().expect("address")).await.expect("bind");
+        Self::on(loopback().await, limits, body)
+    }
+
+    pub(crate) fn on(listener: Listener, limits: Limits, body: BodyLimits) -> Self {
         let address = listener.local_addr().expect("address");
         let counters = Arc::new(Counters::default());
         let (trigger, shutdown) = chassis::shutdown::channel();
@@ -73,7 +79,11 @@ impl Server {
     }
 }
 
-/// `/echo` returns the body, `/wait` waits at the gate, `/panic` panics, `/large` is 8 MiB, all else is `ok`.
+pub(crate) async fn loopback() -> Listener {
+    Listener::bind("127.0.0.1:0".parse().expect("address")).await.expect("bind")
+}
+
+/// `/who` tells the names in the caller's certificate, `/echo` returns the body, `/wait` waits at the gate, `/panic` panics, `/large` is 8 MiB, all else is `ok`.
 async fn answer(
     request: Request<Incoming>,
     limits: BodyLimits,
@@ -87,6 +97,12 @@ async fn answer(
         "/wait" => {
             gate.acquire().await.expect("never closed").forget();
             Response::new(Full::new(Bytes::from_static(b"ok")))
+        }
+        "/who" => {
+            let peer = request.extensions().get::<Arc<chassis::Peer>>().expect("every request has one");
+            let names: Vec<&str> =
+                peer.certificate.iter().flat_map(chassis::tls::Certificate::names).collect();
+            Response::new(Full::new(Bytes::from(names.join(","))))
         }
         "/panic" => panic!("as the test asked"),
         "/large" => Response::new(Full::new(Bytes::from(vec![b'x'; 8 * 1024 * 1024]))),
