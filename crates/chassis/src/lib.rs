@@ -4,15 +4,22 @@
 //! plain HTTP/1.1, [`body`], [`Limits`], [`Counters`] and [`shutdown`].
 
 pub mod answer;
+#[cfg(feature = "args")]
+pub mod args;
 pub mod body;
 mod counters;
+pub mod duration;
+pub mod exit;
 mod limits;
+#[cfg(feature = "logs")]
+pub mod logs;
 pub mod serve;
 pub mod shutdown;
 #[cfg(feature = "tls")]
 pub mod tls;
 
 pub use counters::{Counter, Counters, HandshakeFailure};
+pub use exit::Exit;
 pub use limits::{BodyLimits, Limits};
 pub use serve::{Listener, Peer, serve};
 pub use shutdown::{Phase, Shutdown};
