@@ -3,6 +3,8 @@
 //! It knows neither policies nor Kubernetes. Without features it is what the node agent needs: [`serve()`] over
 //! plain HTTP/1.1, [`body`], [`Limits`], [`Counters`] and [`shutdown`].
 
+#[cfg(feature = "admin")]
+pub mod admin;
 pub mod answer;
 #[cfg(feature = "args")]
 pub mod args;
