@@ -1,5 +1,7 @@
-//! Reading a request body whole, within a size and a deadline.
+//! Reading a request body whole, within a size, a deadline and the room that all bodies share.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -25,6 +27,12 @@ pub enum Refusal {
         /// The deadline.
         deadline: Duration,
     },
+    /// Too many large bodies at once.
+    #[error("the requests being read already hold {room} bytes, which is all they may; try again")]
+    NoRoom {
+        /// What all bodies together may hold, in bytes.
+        room: usize,
+    },
     /// The connection broke, or the framing was wrong.
     #[error("request body could not be read: {reason}")]
     Broken {
@@ -34,11 +42,12 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// 413, 408 or 400.
+    /// 413, 408, 503 or 400.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Late { .. } => StatusCode::REQUEST_TIMEOUT,
+            Self::NoRoom { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Broken { .. } => StatusCode::BAD_REQUEST,
         }
     }
@@ -49,8 +58,75 @@ impl Refusal {
     }
 }
 
-/// Reads the whole body. A body that came in one piece is returned without a copy.
-pub async fn read<B>(body: B, limits: BodyLimits) -> Result<Bytes, Refusal>
+/// What all bodies of a server may hold together. One body within its limit is harmless; as many as there are
+/// connections would not be.
+#[derive(Debug)]
+pub struct Room {
+    bytes: usize,
+    taken: AtomicUsize,
+}
+
+impl Room {
+    /// Room for so many bytes.
+    pub fn new(bytes: usize) -> Arc<Self> {
+        Arc::new(Self { bytes, taken: AtomicUsize::new(0) })
+    }
+
+    /// Bytes taken now.
+    pub fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
+
+/// A body that has been read. It takes up its room until it is dropped.
+#[derive(Debug)]
+pub struct Held {
+    bytes: Bytes,
+    share: Share,
+}
+
+impl std::ops::Deref for Held {
+    type Target = Bytes;
+
+    fn deref(&self) -> &Bytes {
+        &self.bytes
+    }
+}
+
+impl Held {
+    /// What of the room this body takes up.
+    pub fn taken(&self) -> usize {
+        self.share.bytes
+    }
+}
+
+#[derive(Debug)]
+struct Share {
+    room: Arc<Room>,
+    bytes: usize,
+}
+
+impl Share {
+    fn grow(&mut self, more: usize) -> Result<(), Refusal> {
+        let fits = |taken: usize| taken.checked_add(more).filter(|&taken| taken <= self.room.bytes);
+        match self.room.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            Ok(_) => {
+                self.bytes += more;
+                Ok(())
+            }
+            Err(_) => Err(Refusal::NoRoom { room: self.room.bytes }),
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.room.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Reads the whole body. A body that came in one piece is not copied.
+pub async fn read<B>(body: B, limits: BodyLimits, room: &Arc<Room>) -> Result<Held, Refusal>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
@@ -61,23 +137,30 @@ where
         return Err(too_large);
     }
     let whole = async {
+        let mut share = Share { room: Arc::clone(room), bytes: 0 };
         let mut body = std::pin::pin!(body);
-        let Some(mut first) = next_piece(body.as_mut()).await? else { return Ok(Bytes::new()) };
+        let mut first = Bytes::new();
         let mut rest = BytesMut::new();
-        loop {
-            if first.len() + rest.len() > limits.bytes {
+        while let Some(piece) = next_piece(body.as_mut()).await? {
+            if share.bytes + piece.len() > limits.bytes {
                 return Err(too_large);
             }
-            let Some(piece) = next_piece(body.as_mut()).await? else { break };
+            // Paid for as it arrives: a length that is only declared takes no room from others.
+            share.grow(piece.len())?;
+            if first.is_empty() && rest.is_empty() {
+                first = piece;
+                continue;
+            }
             if rest.is_empty() {
                 // Declared lengths are promises of strangers: believe at most a mebibyte of them.
                 let expected = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-                rest.reserve(first.len() + piece.len() + expected.min(1024 * 1024));
+                rest.reserve(share.bytes + expected.min(1024 * 1024));
                 rest.extend_from_slice(&std::mem::take(&mut first));
             }
             rest.extend_from_slice(&piece);
         }
-        Ok(if rest.is_empty() { first } else { rest.freeze() })
+        let bytes = if rest.is_empty() { first } else { rest.freeze() };
+        Ok(Held { bytes, share })
     };
     tokio::time::timeout(limits.deadline, whole)
         .await

@@ -2,6 +2,7 @@
 
 mod wire;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chassis::serve::Drained;
@@ -176,6 +177,32 @@ async fn a_body_that_stops_is_answered_with_408() {
 }
 
 #[tokio::test]
+async fn bodies_share_a_room_and_leave_it() {
+    let limits = BodyLimits { bytes: 1000, ..BodyLimits::default() };
+    let server = Server::with_body_limits(Limits::default(), limits).await;
+    let hold = format!("POST /hold HTTP/1.1\r\nContent-Length: 900\r\n\r\n{}", "h".repeat(900));
+    let mut holding = Vec::new();
+    for taken in [900, 1800] {
+        let mut caller = server.connect().await;
+        send(&mut caller, &hold).await;
+        until("the body to be held", || server.room.taken() == taken).await;
+        holding.push(caller);
+    }
+    let mut third = server.connect().await;
+    send(&mut third, &hold).await;
+    let full =
+        "{\"error\":\"the requests being read already hold 2000 bytes, which is all they may; try again\"}\n";
+    assert_eq!(answer_of(&mut third).await, Some((503, full.to_owned())));
+
+    // An answer and a caller that hangs up both give back what they took.
+    drop(holding.remove(0));
+    until("the room of the one that hung up", || server.room.taken() == 900).await;
+    server.gate.add_permits(1);
+    says_ok(&mut holding[0]).await;
+    until("the room of the one that was answered", || server.room.taken() == 0).await;
+}
+
+#[tokio::test]
 async fn a_caller_that_does_not_read_its_answer_is_closed() {
     let server = Server::start(Limits { stall_deadline: SHORT, ..Limits::default() }).await;
     let mut caller = server.connect().await;
@@ -244,7 +271,7 @@ async fn a_request_that_outlives_the_drain_deadline_is_cut_and_counted() {
     let mut busy = server.connect().await;
     send(&mut busy, get("/wait")).await;
     until("the request to arrive", || server.counters.requests.value() == 1).await;
-    let counters = std::sync::Arc::clone(&server.counters);
+    let counters = Arc::clone(&server.counters);
     assert_eq!(server.drained().await, Drained { cut: 1 });
     assert_eq!((counters.cut.value(), counters.open()), (1, 0));
     closed(&mut busy).await;
@@ -266,6 +293,19 @@ async fn while_leaving_callers_are_answered_and_asked_to_go_elsewhere() {
         assert_eq!((status, headers.contains("connection: close")), (200, true));
         closed(caller).await;
     }
+}
+
+#[tokio::test]
+async fn an_axum_router_fits() {
+    let listener = wire::loopback().await;
+    let address = listener.local_addr().expect("address");
+    let (_trigger, shutdown) = chassis::shutdown::channel();
+    let router = axum::Router::new().route("/", axum::routing::get(|| async { "ok" }));
+    let service = chassis::serve::tower(router);
+    tokio::spawn(chassis::serve(listener, service, Limits::default(), Arc::default(), shutdown));
+    let mut caller = soon("a connection", TcpStream::connect(address)).await.expect("connect");
+    send(&mut caller, GET).await;
+    says_ok(&mut caller).await;
 }
 
 #[tokio::test]

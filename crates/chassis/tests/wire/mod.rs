@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use chassis::body::Room;
 use chassis::serve::Drained;
 use chassis::shutdown::{Phase, Trigger};
 use chassis::{BodyLimits, Counters, Limits, Listener};
@@ -44,8 +45,9 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) counters: Arc<Counters>,
     pub(crate) trigger: Trigger,
-    /// A request to `/wait` is answered when a permit is added.
+    /// A request to `/wait` or `/hold` is answered when a permit is added.
     pub(crate) gate: Arc<Semaphore>,
+    pub(crate) room: Arc<Room>,
     pub(crate) task: JoinHandle<Drained>,
 }
 
@@ -63,10 +65,14 @@ impl Server {
         let counters = Arc::new(Counters::default());
         let (trigger, shutdown) = chassis::shutdown::channel();
         let gate = Arc::new(Semaphore::new(0));
-        let gate_of_service = Arc::clone(&gate);
-        let service = service_fn(move |request| answer(request, body, Arc::clone(&gate_of_service)));
+        // Room for two bodies at the limit.
+        let room = Room::new(2 * body.bytes);
+        let (gate_of_service, room_of_service) = (Arc::clone(&gate), Arc::clone(&room));
+        let service = service_fn(move |request| {
+            answer(request, body, Arc::clone(&room_of_service), Arc::clone(&gate_of_service))
+        });
         let task = tokio::spawn(chassis::serve(listener, service, limits, Arc::clone(&counters), shutdown));
-        Self { address, counters, trigger, gate, task }
+        Self { address, counters, trigger, gate, room, task }
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {
@@ -83,15 +89,24 @@ pub(crate) async fn loopback() -> Listener {
     Listener::bind("127.0.0.1:0".parse().expect("address")).await.expect("bind")
 }
 
-/// `/who` tells the names in the caller's certificate, `/echo` returns the body, `/wait` waits at the gate, `/panic` panics, `/large` is 8 MiB, all else is `ok`.
+/// `/who` tells the names in the caller's certificate, `/echo` returns the body, `/hold` reads it and waits at the
+/// gate, `/wait` only waits, `/panic` panics, `/large` is 8 MiB, all else is `ok`.
 async fn answer(
     request: Request<Incoming>,
     limits: BodyLimits,
+    room: Arc<Room>,
     gate: Arc<Semaphore>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     Ok(match request.uri().path() {
-        "/echo" => match chassis::body::read(request.into_body(), limits).await {
-            Ok(body) => Response::new(Full::new(body)),
+        "/echo" => match chassis::body::read(request.into_body(), limits, &room).await {
+            Ok(body) => Response::new(Full::new(body.clone())),
+            Err(refusal) => refusal.response(),
+        },
+        "/hold" => match chassis::body::read(request.into_body(), limits, &room).await {
+            Ok(_held) => {
+                gate.acquire().await.expect("never closed").forget();
+                Response::new(Full::new(Bytes::from_static(b"ok")))
+            }
             Err(refusal) => refusal.response(),
         },
         "/wait" => {
