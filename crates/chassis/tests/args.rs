@@ -216,3 +216,22 @@ fn the_defaults_of_the_arguments_are_those_of_the_limits() {
     assert_eq!(limits.limits(), chassis::Limits::default());
     assert_eq!(limits.body(), chassis::BodyLimits::default());
 }
+
+async fn opened(line: &str) -> Result<chassis::args::Opened, chassis::args::OpenError> {
+    let listening = parsed(line).expect(line).listen.resolve(Protocols::Http1).expect(line);
+    listening.open(chassis::tls::unix_now()).await
+}
+
+#[tokio::test]
+async fn what_cannot_be_opened_ends_the_process_with_its_own_code() {
+    let first = opened("--bind-address 127.0.0.1 --port 0").await.expect("a free port");
+    assert!(first.tls.is_none());
+    let taken = first.listener.local_addr().expect("an address").port();
+    let address = opened(&format!("--bind-address 127.0.0.1 --port {taken}")).await.expect_err("taken");
+    assert_eq!(address.exit(), chassis::Exit::Address);
+    let missing = opened("--bind-address 127.0.0.1 --port 0 --cert /missing --key /missing")
+        .await
+        .expect_err("missing");
+    assert_eq!(missing.to_string(), "cannot read /missing: No such file or directory (os error 2)");
+    assert_eq!(missing.exit(), chassis::Exit::Configuration);
+}

@@ -2,8 +2,11 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::tls::{Clients, Protocols, Settings};
+use crate::exit::Exit;
+use crate::serve::{BindError, Listener};
+use crate::tls::{Clients, Live, Problem, Protocols, Reloader, Settings};
 
 /// Where to listen and with what.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -57,6 +60,59 @@ pub struct Listening {
     pub address: SocketAddr,
     /// What to speak there.
     pub transport: Transport,
+}
+
+/// A bound address, and the TLS material that keeps itself current while its reloader runs.
+#[derive(Debug)]
+pub struct Opened {
+    /// Ready to be served.
+    pub listener: Listener,
+    /// With TLS: what is live, and what keeps it so; run the latter as a task.
+    pub tls: Option<(Arc<Live>, Reloader)>,
+}
+
+/// Why listening could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The address.
+    #[error(transparent)]
+    Address(#[from] BindError),
+    /// Certificate, key or CA.
+    #[error(transparent)]
+    Tls(#[from] Problem),
+}
+
+impl OpenError {
+    /// How the process should end.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Address(_) => Exit::Address,
+            Self::Tls(_) => Exit::Configuration,
+        }
+    }
+}
+
+impl Listening {
+    /// Reads the TLS files, at `now` (seconds since 1970), and binds the address.
+    pub async fn open(self, now: i64) -> Result<Opened, OpenError> {
+        let address = self.address;
+        match self.transport {
+            Transport::Plain => {
+                if !address.ip().to_canonical().is_loopback() {
+                    tracing::warn!(%address, "plain HTTP to the network, as --insecure-http asks");
+                }
+                Ok(Opened { listener: Listener::bind(address).await?, tls: None })
+            }
+            Transport::Tls(settings) => {
+                if settings.clients == Clients::Anyone {
+                    tracing::warn!(%address, "no --cacert, so whoever can reach the port may ask");
+                }
+                let (live, reloader) = Live::load(settings, now)?;
+                let listener = Listener::bind(address).await?.with_tls(Arc::clone(&live));
+                Ok(Opened { listener, tls: Some((live, reloader)) })
+            }
+        }
+    }
 }
 
 /// What is wrong with the arguments.

@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 pub use self::argv::{long_flags, normalise};
 pub use self::limits::LimitArgs;
 #[cfg(feature = "tls")]
-pub use self::listen::{ListenArgs, Listening, Refusal, Transport};
+pub use self::listen::{ListenArgs, Listening, OpenError, Opened, Refusal, Transport};
 #[cfg(feature = "logs")]
 pub use self::log::LogArgs;
 pub use self::size::{Size, SizeError};
