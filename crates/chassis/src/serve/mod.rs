@@ -233,8 +233,7 @@ where
     }
     #[cfg(feature = "tls")]
     if let Some(secure) = &shared.secure {
-        let deadline = shared.limits.handshake_deadline;
-        let shaken = secure.shake_hands(stream, address, deadline, &shared.counters).await;
+        let shaken = secure.shake_hands(stream, address, &shared.limits, &shared.counters).await;
         let Some((stream, peer)) = shaken else { return };
         #[cfg(feature = "http2")]
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {

@@ -1,18 +1,23 @@
 //! The TLS handshake of one connection, before HTTP begins.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::Peer;
 use crate::counters::{Counters, HandshakeFailure};
+use crate::limits::Limits;
 use crate::tls::handshake::{Failure, Throttle};
 use crate::tls::{Certificate, Live};
+
+/// The first byte of every TLS connection.
+const TLS_HANDSHAKE: u8 = 22;
 
 /// What the connections of a TLS listener share.
 #[derive(Debug)]
@@ -32,25 +37,32 @@ impl Secure {
         &self,
         stream: TcpStream,
         address: SocketAddr,
-        deadline: Duration,
+        limits: &Limits,
         counters: &Counters,
     ) -> Option<(TlsStream<TcpStream>, Peer)> {
-        let handshake = TlsAcceptor::from(self.live.config()).accept(stream).into_fallible();
-        let failure = match tokio::time::timeout(deadline, handshake).await {
-            Ok(Ok(stream)) => {
+        let handshake = async {
+            // Looked at before rustls sees it, because rustls would answer with an alert of its own, which in
+            // front of our words makes no HTTP.
+            let mut first = [0];
+            if stream.peek(&mut first).await? == 1 && first[0] != TLS_HANDSHAKE {
+                return Ok(Err(stream));
+            }
+            TlsAcceptor::from(self.live.config()).accept(stream).await.map(Ok)
+        };
+        let failure = match tokio::time::timeout(limits.handshake_deadline, handshake).await {
+            Ok(Ok(Ok(stream))) => {
                 let certificates = stream.get_ref().1.peer_certificates();
                 let certificate =
                     certificates.and_then(|chain| chain.first()).and_then(|leaf| Certificate::read(leaf));
                 return Some((stream, Peer { address, certificate }));
             }
-            Ok(Err((error, stream))) => {
-                let failure = Failure::of(&error);
-                if failure.kind == HandshakeFailure::NotTls {
-                    explain(stream).await;
-                }
-                failure
+            Ok(Ok(Err(stream))) => {
+                // A caller that neither reads nor closes is nobody to explain anything to.
+                let _ = tokio::time::timeout(limits.linger_deadline, explain(stream)).await;
+                Failure::not_tls()
             }
-            Err(_) => Failure::late(deadline),
+            Ok(Err(error)) => Failure::of(&error),
+            Err(_) => Failure::late(limits.handshake_deadline),
         };
         counters.handshake_failures(failure.kind).increment();
         self.report(address, &failure);
@@ -74,11 +86,16 @@ impl Secure {
 }
 
 /// A person with curl, or a scheduler set to http, should read why it does not work.
-async fn explain(mut stream: TcpStream) {
+async fn explain(mut stream: TcpStream) -> io::Result<()> {
     const REASON: &str = "{\"error\":\"this port speaks TLS; use https\"}\n";
     let answer = format!(
         "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{REASON}",
         REASON.len()
     );
-    let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(answer.as_bytes())).await;
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await?;
+    // Closing with the request unread would reset the connection and destroy the answer.
+    let mut discarded = [0; 1024];
+    while stream.read(&mut discarded).await? > 0 {}
+    Ok(())
 }

@@ -28,6 +28,13 @@ impl Failure {
         Self::new(HandshakeFailure::Late, words)
     }
 
+    pub(crate) fn not_tls() -> Self {
+        Self::new(
+            HandshakeFailure::NotTls,
+            "the client does not speak TLS; use https (for kube-scheduler: enableHTTPS: true and a urlPrefix with https)",
+        )
+    }
+
     /// Reads the reason out of what the TLS library returned.
     pub(crate) fn of(error: &io::Error) -> Self {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
@@ -48,10 +55,7 @@ impl Failure {
             ),
             Error::InvalidCertificate(error) => Self::of_certificate(error),
             Error::AlertReceived(alert) => Self::of_alert(*alert),
-            Error::InvalidMessage(InvalidMessage::InvalidContentType) => Self::new(
-                Kind::NotTls,
-                "the client does not speak TLS; use https (for kube-scheduler: enableHTTPS: true and a urlPrefix with https)",
-            ),
+            Error::InvalidMessage(InvalidMessage::InvalidContentType) => Self::not_tls(),
             Error::PeerIncompatible(
                 // Every client of TLS 1.2 or 1.3 says which signatures it knows, so one that does not is older.
                 PeerIncompatible::SignatureAlgorithmsExtensionRequired

@@ -145,6 +145,7 @@ pub(crate) async fn whole_answer_of<T: AsyncRead + Unpin>(stream: &mut T) -> Opt
             head.push(stream.read_u8().await.ok()?);
         }
         let head = String::from_utf8(head).expect("headers are text").to_lowercase();
+        assert!(head.starts_with("http/1.1 "), "not HTTP: {head:?}");
         let status = head.split(' ').nth(1)?.parse().ok()?;
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
         let mut body = vec![0; length.parse().expect("a number")];
