@@ -1,7 +1,7 @@
 //! `telemetry.intel.com/v1alpha1 TASPolicy`: Intel's schema, and the optional fields we add.
 //!
 //! The Rust types hold what a user wrote, even where it is wrong: a policy stored under an older schema must load and
-//! be told what is wrong with it (`compile`) rather than break the watch. The schema derived from the same
+//! be told what is wrong with it ([`crate::compile`]) rather than break the watch. The schema derived from the same
 //! types ([`crate::crd`]) is strict: the API server refuses mistakes in fields of ours, and what Intel's schema refused.
 
 #![expect(unreachable_pub, reason = "the schema derive repeats these structs inside functions")]
