@@ -5,11 +5,15 @@
 mod compile;
 mod crd;
 pub mod duration;
+mod inspect;
 pub mod keys;
+pub mod manifest;
 pub mod number;
 pub mod path;
 pub mod policy;
 pub mod problem;
+mod shape;
 
 pub use compile::{Compiled, Defaults, compile};
 pub use crd::{crd, crd_yaml};
+pub use inspect::{Inspected, Inspection, inspect};

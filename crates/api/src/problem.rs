@@ -22,7 +22,11 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {} [{}]", self.severity, self.path, self.message, self.code)
+        let Self { path, severity, code, message } = self;
+        if path.steps().is_empty() {
+            return write!(f, "{severity}: {message} [{code}]");
+        }
+        write!(f, "{severity} {path}: {message} [{code}]")
     }
 }
 
