@@ -8,8 +8,8 @@ pub enum DurationError {
     /// Nothing there.
     #[error("an empty text is not a duration; write it like 30s, 5m or 1h30m")]
     Empty,
-    /// A number alone.
-    #[error("{text:?} has no unit; write it like 30s, 5m or 1h30m")]
+    /// A number without a unit.
+    #[error("{text:?} has a number without unit; write it like 30s, 5m or 1h30m")]
     NoUnit {
         /// The text.
         text: String,

@@ -1,5 +1,8 @@
 //! A document, the policies in it, and all there is to say about them.
 
+use std::collections::{HashMap, HashSet};
+
+use engine::names::PolicyRef;
 use engine::policy::Policy;
 use serde_json::Value;
 
@@ -30,6 +33,35 @@ pub struct Inspected {
     pub policy: Option<Policy>,
     /// The problems and where they are, in the order of the file.
     pub problems: Vec<(Place, Problem)>,
+}
+
+/// What policies do to each other: for each finding, which of them it is about.
+pub fn conflicts(policies: &[&Policy]) -> Vec<(usize, Problem)> {
+    let mut findings = Vec::new();
+    let mut report = |about: usize, code: Code, message: String| {
+        let path = FieldPath::ROOT.key("metadata").key("name");
+        findings.push((about, Problem { path, severity: Severity::Warning, code, message }));
+    };
+    let mut seen: HashSet<&PolicyRef> = HashSet::new();
+    let mut labelling: HashMap<&str, &PolicyRef> = HashMap::new();
+    for (index, policy) in policies.iter().enumerate() {
+        let name = &policy.name;
+        if !seen.insert(name) {
+            let message =
+                format!("{name} is there twice, and the one applied last wins; remove or rename one");
+            report(index, Code::DuplicatePolicy, message);
+        }
+        if policy.deschedule.is_some() || policy.labeling.is_some() {
+            let first = *labelling.entry(name.name()).or_insert(name);
+            if first != name {
+                let message = format!(
+                    "{first} labels nodes under the same name, and node labels carry no namespace, so a node that violates either is labelled for both; rename one"
+                );
+                report(index, Code::SharedLabel, message);
+            }
+        }
+    }
+    findings
 }
 
 /// Looks for policies in a document, lists included, and at each of them.
@@ -102,17 +134,15 @@ fn inspected(
 ) -> Inspected {
     let object = shape(value, at, &mut findings);
     let compiled = compile(&object, defaults);
-    let wrong: Vec<FieldPath> = findings
-        .0
-        .iter()
-        .filter(|problem| problem.severity == Severity::Error)
-        .map(|problem| problem.path.clone())
-        .collect();
-    let compiled_problems =
-        compiled.problems.into_iter().map(|problem| Problem { path: under(at, &problem.path), ..problem });
+    let errors = findings.0.iter().filter(|problem| problem.severity == Severity::Error);
+    let wrong: HashSet<FieldPath> =
+        errors.map(|problem| problem.path.clone()).filter(|path| path != at).collect();
     // What stands in for a wrong value is nobody's mistake.
-    let genuine = compiled_problems
-        .filter(|problem| !wrong.iter().any(|wrong| problem.path.is_within(wrong) && wrong != at));
+    let genuine = compiled
+        .problems
+        .into_iter()
+        .map(|problem| Problem { path: under(at, &problem.path), ..problem })
+        .filter(|problem| !problem.path.ancestors().any(|path| wrong.contains(&path)));
     findings.0.extend(genuine);
     let policy = compiled.policy.filter(|_| !findings.has_errors());
     let placed = |problem: Problem| {

@@ -16,4 +16,4 @@ mod shape;
 
 pub use compile::{Compiled, Defaults, compile};
 pub use crd::{crd, crd_yaml};
-pub use inspect::{Inspected, Inspection, inspect};
+pub use inspect::{Inspected, Inspection, conflicts, inspect};

@@ -45,9 +45,9 @@ impl FieldPath {
         &self.0
     }
 
-    /// Whether this is `other` or lies inside it.
-    pub fn is_within(&self, other: &Self) -> bool {
-        self.0.starts_with(&other.0)
+    /// The path itself and everything around it, from the inside out.
+    pub fn ancestors(&self) -> impl Iterator<Item = Self> {
+        (0..=self.0.len()).rev().map(|length| Self(self.0[..length].to_vec()))
     }
 }
 

@@ -169,6 +169,10 @@ codes! {
     RuleWithoutLabels = "rule-without-labels",
     /// Rules with different operators set one label key.
     MixedOperators = "mixed-operators",
+    /// The same policy twice among those looked at.
+    DuplicatePolicy = "duplicate-policy",
+    /// Policies of one name in several namespaces write the same node labels.
+    SharedLabel = "shared-label",
     /// Fields that the CRD of Intel TAS drops in silence.
     NeedsOurCrd = "needs-our-crd",
 }

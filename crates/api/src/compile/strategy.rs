@@ -3,7 +3,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use engine::policy::{Combine, Deschedule, Direction, LabelRule, Labeling, Mark, Preference, Rule, RuleSet};
+use engine::policy::{
+    Combine, Deschedule, Direction, LabelRule, Labeling, MAX_PREFERENCES, Mark, Preference, Rule, RuleSet,
+};
 
 use super::{MAX_LABEL_NAME, contradictions, labels, rule};
 use crate::path::FieldPath;
@@ -130,6 +132,13 @@ impl Context<'_> {
                 );
             }
             preferences.push((place, preference));
+        }
+        if preferences.len() > MAX_PREFERENCES {
+            findings.error(
+                &at,
+                Code::TooMany,
+                format!("{} weighed rules are too many; {MAX_PREFERENCES} fit", preferences.len()),
+            );
         }
         preferences.into_iter().map(|(_, preference)| preference).collect()
     }

@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::inspect;
+use super::{conflicts, inspect};
 use crate::compile::Defaults;
 use crate::manifest::{Limits, read};
+use crate::problem::Code;
 
 fn report(yaml: &str) -> String {
     let reading = read(yaml.as_bytes(), &Limits::default());
@@ -128,6 +129,30 @@ apiVersion: telemetry.intel.com/v1alpha1
 kind: TASPolicy
 ";
     insta::assert_snapshot!(report(yaml));
+}
+
+#[test]
+fn policies_that_get_in_each_others_way_are_named() {
+    let policy = |namespace: &str, strategy: &str| {
+        let rules = "{rules: [{metricname: m, operator: GreaterThan, target: 1, labels: [a=b]}]}";
+        let yaml = format!(
+            "{HEAD}metadata: {{name: p, namespace: {namespace}}}\nspec: {{strategies: {{{strategy}: {rules}}}}}\n"
+        );
+        let reading = read(yaml.as_bytes(), &Limits::default());
+        inspect(&reading.documents[0], &Defaults::default()).policies.remove(0).policy.unwrap()
+    };
+    let codes = |policies: &[engine::policy::Policy]| {
+        let found = conflicts(&policies.iter().collect::<Vec<_>>());
+        found.into_iter().map(|(index, problem)| (index, problem.code)).collect::<Vec<_>>()
+    };
+    let (labels, evicts, refuses) = ("labeling", "deschedule", "dontschedule");
+    assert_eq!(codes(&[policy("a", refuses), policy("b", refuses)]), []);
+    assert_eq!(codes(&[policy("a", refuses), policy("b", labels)]), []);
+    assert_eq!(
+        codes(&[policy("a", labels), policy("b", refuses), policy("c", evicts)]),
+        [(2, Code::SharedLabel)]
+    );
+    assert_eq!(codes(&[policy("a", labels), policy("a", labels)]), [(1, Code::DuplicatePolicy)]);
 }
 
 /// The schema and the Rust types must not drift apart: whatever the walk lets through, the types read.
