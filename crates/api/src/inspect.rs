@@ -148,7 +148,11 @@ fn inspected(
     let placed = |problem: Problem| {
         let about_the_key = matches!(
             problem.code,
-            Code::UnknownField | Code::UnknownStrategy | Code::IgnoredField | Code::MisplacedField
+            Code::UnknownField
+                | Code::EmptyField
+                | Code::UnknownStrategy
+                | Code::IgnoredField
+                | Code::MisplacedField
         );
         let place =
             if about_the_key { document.key_place(&problem.path) } else { document.place(&problem.path) };

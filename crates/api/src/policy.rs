@@ -113,7 +113,7 @@ pub struct Strategy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("enum" = ["allOf", "anyOf"]))]
     pub logical_operator: Option<String>,
-    /// The rules. Under dontschedule, deschedule and labeling a true rule is a violation; under scheduleonmetric the
+    /// The conditions, each on one metric. Under dontschedule, deschedule and labeling a true rule is a violation; under scheduleonmetric the
     /// operator says which end of the metric is better.
     #[serde(default)]
     #[schemars(length(max = MAX_RULES))]

@@ -87,6 +87,8 @@ codes! {
     MissingField = "missing-field",
     /// A field nobody knows, which the API server drops.
     UnknownField = "unknown-field",
+    /// A field without a value, which the API server drops.
+    EmptyField = "empty-field",
     /// A `TASPolicy` of a group or version that does not exist.
     UnknownVersion = "unknown-version",
     /// Something that looks like a policy but does not say its kind.

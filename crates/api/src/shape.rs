@@ -78,7 +78,17 @@ fn fitted_map(schema: &Value, map: &Map<String, Value>, at: &FieldPath, findings
         let at = at.key(key);
         let known = properties.and_then(|properties| properties.get(key)).or(anything);
         if let Some(known) = known {
-            fit.insert(key.clone(), fitted(known, value, &at, findings));
+            if !value.is_null() {
+                fit.insert(key.clone(), fitted(known, value, &at, findings));
+            } else if !is_required(schema, key) {
+                findings.warn(
+                    &at,
+                    Code::EmptyField,
+                    format!(
+                        "{key} has no value, and the API server drops it; give it one, or remove the line"
+                    ),
+                );
+            }
         } else if !open {
             let names: Vec<&str> = properties.into_iter().flat_map(Map::keys).map(String::as_str).collect();
             let hint = nearest(key, &names).map_or_else(
@@ -96,7 +106,7 @@ fn fitted_map(schema: &Value, map: &Map<String, Value>, at: &FieldPath, findings
         }
     }
     for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        if !map.contains_key(name) {
+        if map.get(name).is_none_or(Value::is_null) {
             let known = &schema["properties"][name];
             let description = known["description"].as_str().unwrap_or_default();
             let meaning =
@@ -110,6 +120,10 @@ fn fitted_map(schema: &Value, map: &Map<String, Value>, at: &FieldPath, findings
         }
     }
     Value::Object(fit)
+}
+
+fn is_required(schema: &Value, name: &str) -> bool {
+    schema["required"].as_array().is_some_and(|names| names.iter().any(|required| required == name))
 }
 
 /// The kinds of value that the schema knows.
@@ -157,7 +171,7 @@ impl Kind {
             Self::Quantity => "a whole number, or a quantity in quotes like \"2.5\", \"300m\" or \"64Gi\"",
         };
         let way_out = match (self, found) {
-            (_, Value::Null) => "give it a value, or remove the line".to_owned(),
+            (_, Value::Null) => "give it a value, or remove it".to_owned(),
             (Self::Text, Value::Number(number)) if schema["pattern"] == DURATION_PATTERN => {
                 format!("write it with a unit, like {number}s")
             }

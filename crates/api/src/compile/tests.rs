@@ -428,6 +428,7 @@ fn every_trap_has_its_words() {
         Code::WrongType,
         Code::MissingField,
         Code::UnknownField,
+        Code::EmptyField,
         Code::UnknownVersion,
         Code::MissingKind,
         Code::DuplicatePolicy,

@@ -1,12 +1,15 @@
 //! What the API server will say, offline: the committed file, the schema beside Intel's, and the CEL rules.
 
+use engine::quantity::{Quantity, QuantityError};
 use kube::Resource;
 use kube::core::cel::Validator;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{ROOT, crd, crd_yaml, value};
-use crate::keys;
-use crate::policy::TasPolicy;
+use crate::number::NUMBER_PATTERN;
+use crate::policy::{DURATION_PATTERN, MAX_LISTED_NODES, TasPolicy};
+use crate::{duration, keys};
 
 fn schema() -> Value {
     value().pointer(ROOT).cloned().unwrap()
@@ -132,4 +135,32 @@ fn a_clear_value_needs_an_operator_with_a_side() {
             "clear goes with GreaterThan, GreaterOrEqual, LessThan and LessOrEqual only: a point has no side to leave on"
         ]
     );
+}
+
+#[test]
+fn the_status_lists_no_more_nodes_than_its_schema_admits() {
+    let nodes = &schema()["properties"]["status"]["properties"]["violating"]["properties"]["nodes"];
+    assert_eq!(nodes["maxItems"], json!(MAX_LISTED_NODES));
+}
+
+/// Whether the API server would let the text through.
+fn matches(pattern: &str, text: &str) -> bool {
+    let rule = json!([{ "rule": format!("self.matches(r'{pattern}')") }]);
+    let schema = json!({ "type": "string", "x-kubernetes-validations": rule });
+    Validator::new().validate(&schema, &json!(text), None).is_ok()
+}
+
+proptest! {
+    #[test]
+    fn the_pattern_of_numbers_admits_what_can_be_read(text in "[-+]?[0-9]{0,3}[.]?[0-9]{0,3}([numkMGTPEKi]{0,2}|[eE][-+]?[0-9]{0,2})") {
+        let read = !matches!(text.parse::<Quantity>(), Err(QuantityError::NotANumber { .. } | QuantityError::Empty));
+        prop_assert_eq!(matches(NUMBER_PATTERN, &text), read);
+    }
+
+    #[test]
+    fn the_pattern_of_durations_admits_what_can_be_read(text in "-?(0|([0-9]{0,2}[.]?[0-9]{0,2}[hmsuµn]{0,2}){0,3})") {
+        // A sign is Go's to read and not ours to store.
+        let read = duration::parse(&text).is_ok() && !text.starts_with('-');
+        prop_assert_eq!(matches(DURATION_PATTERN, &text), read);
+    }
 }
