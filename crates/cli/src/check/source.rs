@@ -9,10 +9,15 @@ use api::{Defaults, Inspected};
 
 use super::human::counted;
 
-/// Most files that a directory is searched for.
-const MAX_FILES: usize = 10_000;
-/// How deep directories are searched.
-const MAX_DEPTH: usize = 32;
+/// How far a directory is searched.
+const REACH: Reach = Reach { files: 10_000, depth: 32 };
+
+/// How many files a search takes, and how deep it goes.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    files: usize,
+    depth: usize,
+}
 
 /// One file or standard input, and what was found there.
 #[derive(Debug, Default)]
@@ -114,7 +119,7 @@ pub(super) fn compare(sources: &mut [Source]) {
 }
 
 fn directory(path: &str, limits: &Limits, defaults: &Defaults, sources: &mut Vec<Source>) {
-    let mut found = Found::default();
+    let mut found = Found { reach: REACH, files: Vec::new(), problems: Vec::new() };
     found.search(Path::new(path), 0);
     if found.files.is_empty() && found.problems.is_empty() {
         let why = Unreadable::new(
@@ -133,8 +138,8 @@ fn directory(path: &str, limits: &Limits, defaults: &Defaults, sources: &mut Vec
 }
 
 /// What a search has come upon.
-#[derive(Default)]
 struct Found {
+    reach: Reach,
     files: Vec<PathBuf>,
     problems: Vec<(PathBuf, Unreadable)>,
 }
@@ -151,19 +156,23 @@ impl Found {
             let Ok(kind) = entry.file_type() else { continue };
             let hidden = name.to_string_lossy().starts_with('.');
             if kind.is_dir() && !hidden {
-                if depth < MAX_DEPTH {
+                if depth < self.reach.depth {
                     self.search(&path, depth + 1);
                 } else {
                     let why = format!(
-                        "directories are searched {MAX_DEPTH} deep, and this one is deeper; name it itself"
+                        "directories are searched {} deep, and this one is deeper; name it itself",
+                        self.reach.depth
                     );
                     self.problems.push((path, Unreadable::new("limit", why)));
                 }
             } else if is_manifest(&path) && path.is_file() {
-                if self.files.len() < MAX_FILES {
+                if self.files.len() < self.reach.files {
                     self.files.push(path);
                 } else {
-                    let why = format!("there are more than {MAX_FILES} files here; name fewer directories");
+                    let why = format!(
+                        "there are more than {} files here; name fewer directories",
+                        self.reach.files
+                    );
                     return self.problems.push((directory.to_owned(), Unreadable::new("limit", why)));
                 }
             }
@@ -209,4 +218,40 @@ fn read(name: String, from: impl Read, limits: &Limits, defaults: &Defaults) -> 
         source.skipped += inspection.others;
     }
     source
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+    use std::path::Path;
+
+    use super::{Found, Reach, refused};
+
+    /// A search of the directory where the policies for tests are.
+    fn searched(reach: Reach) -> (usize, Vec<String>) {
+        let mut found = Found { reach, files: Vec::new(), problems: Vec::new() };
+        found.search(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../api/fixtures/..")), 0);
+        (found.files.len(), found.problems.into_iter().map(|(_, why)| why.message).collect())
+    }
+
+    #[test]
+    fn a_search_ends_at_its_limits_and_says_so() {
+        let (files, problems) = searched(Reach { files: 10_000, depth: 32 });
+        assert!(files > 50);
+        assert_eq!(problems, Vec::<String>::new());
+        let (files, problems) = searched(Reach { files: 3, depth: 32 });
+        assert_eq!(files, 3);
+        assert_eq!(problems[0], "there are more than 3 files here; name fewer directories");
+        let (files, problems) = searched(Reach { files: 10_000, depth: 0 });
+        assert_eq!(files, 0);
+        assert_eq!(problems[0], "directories are searched 0 deep, and this one is deeper; name it itself");
+    }
+
+    #[test]
+    fn the_system_says_no_in_plain_words() {
+        let code = |kind| refused(&Error::from(kind)).code;
+        assert_eq!(code(ErrorKind::NotFound), "missing");
+        assert_eq!(code(ErrorKind::PermissionDenied), "not-permitted");
+        assert_eq!(code(ErrorKind::IsADirectory), "io");
+    }
 }
