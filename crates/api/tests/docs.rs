@@ -1,0 +1,71 @@
+//! What the documentation shows works, and nothing is missing from it.
+
+use api::manifest::{Limits, read};
+use api::problem::{Code, Severity};
+use api::{Defaults, inspect};
+use serde_json::Value;
+
+const POLICY: &str = include_str!("../../../docs/policy.md");
+const CHECK: &str = include_str!("../../../docs/check.md");
+
+fn examples() -> Vec<&'static str> {
+    let blocks = POLICY.split("```yaml\n").skip(1);
+    blocks.map(|block| block.split("```").next().unwrap_or_default()).collect()
+}
+
+#[test]
+fn every_example_is_a_policy_without_a_warning() {
+    assert_eq!(examples().len(), 6);
+    for example in examples() {
+        let reading = read(example.as_bytes(), &Limits::default());
+        assert_eq!(reading.errors, [], "{example}");
+        let found: Vec<_> =
+            reading.documents.iter().map(|document| inspect(document, &Defaults::default())).collect();
+        let policies: Vec<_> = found.into_iter().flat_map(|inspection| inspection.policies).collect();
+        assert_eq!(policies.len(), 1, "{example}");
+        let problems = policies.into_iter().flat_map(|policy| policy.problems);
+        let grave: Vec<_> = problems.filter(|(_, problem)| problem.severity > Severity::Note).collect();
+        assert_eq!(grave, [], "{example}");
+    }
+}
+
+#[test]
+fn every_field_and_every_operator_is_described() {
+    let crd = serde_json::to_value(api::crd()).unwrap();
+    let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let mut names = Vec::new();
+    collect(spec, &mut names);
+    assert!(names.len() > 20);
+    for name in names {
+        assert!(
+            POLICY.contains(&format!("`{name}`")) || POLICY.contains(&format!("`spec.{name}`")),
+            "{name}"
+        );
+    }
+}
+
+/// Field names and the values that enumerations allow.
+fn collect(schema: &Value, names: &mut Vec<String>) {
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        names.push(name.clone());
+        collect(property, names);
+    }
+    names
+        .extend(schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned));
+    for inner in ["additionalProperties", "items"] {
+        if schema.get(inner).is_some() {
+            collect(&schema[inner], names);
+        }
+    }
+}
+
+#[test]
+fn every_code_is_in_the_table_and_no_other() {
+    let table = CHECK.split("## Codes of problems").nth(1).unwrap().split("## ").next().unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let mut described: Vec<_> = rows.collect();
+    let mut known: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    described.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(described, known);
+}
