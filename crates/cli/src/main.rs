@@ -1,49 +1,7 @@
-//! The command `tas`. One file per subcommand; this one only picks among them.
-
-mod check;
-mod completion;
-mod terminal;
+//! The program `tas`. What it does is in the library beside it, where examples and generators can reach it.
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-
-/// Places Kubernetes pods by what the machines are really doing.
-#[derive(Debug, Parser)]
-#[command(
-    name = "tas",
-    version,
-    max_term_width = 100,
-    after_help = "\
-Examples:
-  tas check policy.yaml                 all that is wrong with a policy, and the traps in it
-  helm template . | tas check -         the same for what a chart renders
-  source <(tas completion bash)         commands and flags by tab, in bash"
-)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    Check(check::Arguments),
-    Completion(completion::Arguments),
-}
-
 fn main() -> ExitCode {
-    match Arguments::parse().command {
-        Command::Check(arguments) => check::run(&arguments),
-        Command::Completion(arguments) => completion::run(&arguments),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_arguments_are_consistent() {
-        super::Arguments::command().debug_assert();
-    }
+    cli::main()
 }
