@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use api::problem::Severity;
 use clap::{Args, ValueEnum};
+use engine::policy::Policy;
 
 use crate::terminal::{self, Paint};
 use source::Source;
@@ -68,18 +69,43 @@ struct Summary {
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let defaults = api::Defaults { namespace: arguments.namespace.clone(), ..api::Defaults::default() };
-    let mut sources = source::all(&arguments.paths, &defaults);
-    if sources.iter().all(|source| source.policies.is_empty() && source.unreadable.is_empty()) {
-        sources = vec![source::without_policies(arguments.paths.join(" "), &sources)];
-    }
-    source::compare(&mut sources);
-    let report = Report { sources, strict: arguments.strict };
+    let report = Report { sources: read(&arguments.paths, &defaults), strict: arguments.strict };
     let text = match arguments.output {
         Output::Human => human::text(&report, Paint::of_stdout()),
         Output::Json => json::text(&report),
     };
     terminal::print(text.as_bytes());
     ExitCode::from(report.exit())
+}
+
+fn read(paths: &[String], defaults: &api::Defaults) -> Vec<Source> {
+    let mut sources = source::all(paths, defaults);
+    if sources.iter().all(|source| source.policies.is_empty() && source.unreadable.is_empty()) {
+        sources = vec![source::without_policies(paths.join(" "), &sources)];
+    }
+    source::compare(&mut sources);
+    sources
+}
+
+/// A path that should hold one policy, for commands that try one.
+pub(crate) struct Checked {
+    /// The policies that can be used.
+    pub(crate) usable: Vec<Policy>,
+    /// What `tas check` says of the path; empty if there is nothing to warn of.
+    pub(crate) said: String,
+    /// How it exits.
+    pub(crate) exit: u8,
+}
+
+/// Checks a path on behalf of another command.
+pub(crate) fn checked(path: &str, paint: Paint) -> Checked {
+    let report = Report { sources: read(&[path.to_owned()], &api::Defaults::default()), strict: false };
+    let summary = report.summary();
+    let silent = summary.errors + summary.warnings + summary.unreadable == 0;
+    let said = if silent { String::new() } else { human::text(&report, paint) };
+    let exit = report.exit();
+    let found = report.sources.into_iter().flat_map(|source| source.policies);
+    Checked { usable: found.filter_map(|found| found.policy).collect(), said, exit }
 }
 
 impl Report {

@@ -2,6 +2,7 @@
 
 mod check;
 mod completion;
+pub mod demo;
 mod terminal;
 
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ use clap::{Parser, Subcommand};
     max_term_width = 100,
     after_help = "\
 Examples:
+  tas demo                              see it work in this terminal, without a cluster
   tas check policy.yaml                 all that is wrong with a policy, and the traps in it
   helm template . | tas check -         the same for what a chart renders
   source <(tas completion bash)         commands and flags by tab, in bash"
@@ -28,6 +30,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::Arguments),
+    Demo(demo::Arguments),
     Completion(completion::Arguments),
 }
 
@@ -35,6 +38,7 @@ enum Command {
 pub fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Check(arguments) => check::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments),
     }
 }

@@ -24,9 +24,18 @@ pub(crate) enum Tone {
 impl Paint {
     /// Colours only for a person at a terminal who has not declined them.
     pub(crate) fn of_stdout() -> Self {
+        Self::of(&io::stdout())
+    }
+
+    /// The same for what is said beside the output.
+    pub(crate) fn of_stderr() -> Self {
+        Self::of(&io::stderr())
+    }
+
+    fn of(stream: &impl IsTerminal) -> Self {
         let declined = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-        if io::stdout().is_terminal() && !declined && !dumb { Self::Coloured } else { Self::Plain }
+        if stream.is_terminal() && !declined && !dumb { Self::Coloured } else { Self::Plain }
     }
 
     /// The text in that tone.
