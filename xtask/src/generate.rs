@@ -22,11 +22,11 @@ struct Output {
 
 /// Every generated file: its path, and the package and example whose standard output it is. The names of examples must
 /// differ between packages, because all are built at once.
-const OUTPUTS: &[Output] = &[Output {
-    path: "deploy/crds/telemetry.intel.com_taspolicies.yaml",
-    package: "tas-api",
-    example: "crd",
-}];
+const OUTPUTS: &[Output] = &[
+    Output { path: "deploy/crds/telemetry.intel.com_taspolicies.yaml", package: "tas-api", example: "crd" },
+    Output { path: "docs/demo.svg", package: "tas-cli", example: "picture" },
+    Output { path: "docs/reference/cli.md", package: "tas-cli", example: "reference" },
+];
 
 /// What to do with what the producers print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

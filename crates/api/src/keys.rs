@@ -39,6 +39,10 @@ pub const CUSTOM_METRICS_GROUP: &str = "custom.metrics.k8s.io";
 pub const FILTER_ROUTE: &str = "/scheduler/filter";
 /// Route that scores nodes.
 pub const PRIORITIZE_ROUTE: &str = "/scheduler/prioritize";
+/// Route that drops nodes from preemption.
+pub const PREEMPT_ROUTE: &str = "/scheduler/preempt";
+/// Prefix under which the same routes tell who is calling: `/via/INSTALL/NODE/GENERATION/scheduler/filter`.
+pub const VIA_PREFIX: &str = "/via/";
 /// Route of the liveness probe, on the admin port.
 pub const LIVEZ_ROUTE: &str = "/livez";
 /// Route of the readiness probe, on the admin port.

@@ -7,7 +7,7 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Places Kubernetes pods by what the machines are really doing.
 #[derive(Debug, Parser)]
@@ -34,6 +34,11 @@ enum Command {
     Completion(completion::Arguments),
 }
 
+/// The command line as clap knows it, for what is generated from it.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
 /// Does what the command line asks for.
 pub fn main() -> ExitCode {
     match Arguments::parse().command {
@@ -45,10 +50,8 @@ pub fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     #[test]
     fn the_arguments_are_consistent() {
-        super::Arguments::command().debug_assert();
+        super::command().debug_assert();
     }
 }

@@ -5,12 +5,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use api::keys::POD_POLICY_LABEL;
 use engine::names::PolicyKey;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
-
-/// The pod label that names a policy in the pod's own namespace.
-const POLICY_LABEL: &str = "telemetry-policy";
 
 /// Why a body is not such a message.
 #[derive(Debug)]
@@ -273,7 +271,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for PolicyLabel<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut labels: A) -> Result<Self::Value, A::Error> {
                 let mut policy = None;
                 while let Some(key) = labels.next_key::<Text<'de>>()? {
-                    if key.as_str() == POLICY_LABEL {
+                    if key.as_str() == POD_POLICY_LABEL {
                         policy = labels.next_value()?;
                     } else {
                         labels.next_value::<IgnoredAny>()?;

@@ -1,5 +1,6 @@
 //! Which request is for whom, decided from its head alone.
 
+use api::keys::{FILTER_ROUTE, PREEMPT_ROUTE, PRIORITIZE_ROUTE, VIA_PREFIX};
 use http::{Method, StatusCode, header};
 
 use crate::reply::Reply;
@@ -38,15 +39,15 @@ pub struct Route {
 /// Longest token under `/via/`; three names of Kubernetes fit.
 const MAX_VIA: usize = 512;
 
-const ROUTES: &str = "/scheduler/filter, /scheduler/prioritize and /scheduler/preempt, also under /via/INSTALL/NODE/GENERATION";
-
 pub(crate) fn admit(head: &http::request::Parts) -> Result<Route, Reply> {
     let path = head.uri.path();
     let Some(route) = find(path) else {
         let shown: String = path.chars().take(100).collect();
         return Err(Reply::error(
             StatusCode::NOT_FOUND,
-            &format!("{shown:?} is not served here; there are {ROUTES}"),
+            &format!(
+                "{shown:?} is not served here; there are {FILTER_ROUTE}, {PRIORITIZE_ROUTE} and {PREEMPT_ROUTE}, also under {VIA_PREFIX}INSTALL/NODE/GENERATION"
+            ),
         ));
     };
     if head.method != Method::POST {
@@ -64,7 +65,7 @@ pub(crate) fn admit(head: &http::request::Parts) -> Result<Route, Reply> {
 }
 
 fn find(path: &str) -> Option<Route> {
-    let (via, rest) = match path.strip_prefix("/via/") {
+    let (via, rest) = match path.strip_prefix(VIA_PREFIX) {
         None => (None, path),
         Some(tail) => {
             let token_end = tail.match_indices('/').nth(2)?.0;
@@ -76,9 +77,9 @@ fn find(path: &str) -> Option<Route> {
         }
     };
     let verb = match rest {
-        "/scheduler/filter" => Verb::Filter,
-        "/scheduler/prioritize" => Verb::Prioritize,
-        "/scheduler/preempt" => Verb::Preempt,
+        FILTER_ROUTE => Verb::Filter,
+        PRIORITIZE_ROUTE => Verb::Prioritize,
+        PREEMPT_ROUTE => Verb::Preempt,
         _ => return None,
     };
     Some(Route { verb, via })
