@@ -1,0 +1,12 @@
+//! Telemetry of one node: power, temperature, pressure, CPU, memory, network, disks and pods, read from the
+//! host's `/proc` and `/sys` and handed to Prometheus.
+//!
+//! `collectors` read, one source a file; `page` writes; `station` runs them so that one that hangs hurts nobody.
+
+pub mod family;
+pub mod host;
+pub mod ledger;
+pub mod moment;
+pub mod page;
+pub mod scan;
+pub mod trouble;
