@@ -210,3 +210,16 @@ impl Buffer {
         FillError::TooLarge
     }
 }
+
+/// The entries `<prefix><number>` of a directory, by number.
+pub fn numbered(directory: &Path, prefix: &str) -> Result<Vec<(u32, PathBuf)>, Trouble> {
+    let number = |name: &String| name.strip_prefix(prefix)?.parse::<u32>().ok();
+    let mut found: Vec<(u32, PathBuf)> =
+        names_in(directory)?.iter().filter_map(|name| Some((number(name)?, directory.join(name)))).collect();
+    found.sort_unstable();
+    found.dedup_by_key(|(number, _)| *number);
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,9 @@
 //!
 //! `collectors` read, one source a file; `page` writes; `station` runs them so that one that hangs hurts nobody.
 
+pub mod collectors;
+pub mod energy;
+pub mod exposition;
 pub mod family;
 pub mod host;
 pub mod ledger;
@@ -10,3 +13,4 @@ pub mod moment;
 pub mod page;
 pub mod scan;
 pub mod trouble;
+pub mod window;

@@ -1,1 +1,3 @@
+//! The binary `tas-agent`.
+
 fn main() {}

@@ -1,0 +1,368 @@
+//! Temperatures, power meters, energy and fans from `/sys/class/hwmon`.
+
+use std::path::{Path, PathBuf};
+
+use crate::collectors::{Collector, Relist};
+use crate::family::{Family, NameSet};
+use crate::host::{self, Buffer, Host, Probe};
+use crate::moment::Moment;
+use crate::page::{Page, Value};
+use crate::scan;
+use crate::trouble::Trouble;
+
+const SOURCE: &str = "/sys/class/hwmon/hwmon*/{temp,power,energy,fan}*";
+/// Chips looked at.
+const MAX_CHIPS: usize = 128;
+/// Sensors looked at over all chips.
+pub const MAX_SENSORS: usize = 2048;
+
+const fn node(family: Family, source: &'static str) -> Family {
+    family.labels("chip, sensor").source(source).peers("node_exporter hwmon")
+}
+
+static TEMPERATURE: Family = node(
+    Family::gauge(NameSet::Node, "node_hwmon_temp_celsius", "celsius", "Temperature of a sensor."),
+    "/sys/class/hwmon/hwmon*/temp*_input",
+);
+static TEMPERATURE_MAX: Family = node(
+    Family::gauge(
+        NameSet::Node,
+        "node_hwmon_temp_max_celsius",
+        "celsius",
+        "Temperature the sensor calls high.",
+    ),
+    "/sys/class/hwmon/hwmon*/temp*_max",
+);
+static TEMPERATURE_CRITICAL: Family = node(
+    Family::gauge(
+        NameSet::Node,
+        "node_hwmon_temp_crit_celsius",
+        "celsius",
+        "Temperature the sensor calls critical.",
+    ),
+    "/sys/class/hwmon/hwmon*/temp*_crit",
+);
+static POWER: Family = node(
+    Family::gauge(NameSet::Node, "node_hwmon_power_watt", "watts", "Power at this moment."),
+    "/sys/class/hwmon/hwmon*/power*_input",
+);
+static POWER_MEAN: Family = node(
+    Family::gauge(
+        NameSet::Node,
+        "node_hwmon_power_average_watt",
+        "watts",
+        "Power, mean over the meter's own interval.",
+    ),
+    "/sys/class/hwmon/hwmon*/power*_average",
+);
+static ENERGY: Family = node(
+    Family::counter(NameSet::Node, "node_hwmon_energy_joule_total", "joules", "Energy used so far."),
+    "/sys/class/hwmon/hwmon*/energy*_input",
+);
+static FAN: Family = node(
+    Family::gauge(NameSet::Node, "node_hwmon_fan_rpm", "revolutions per minute", "Speed of a fan."),
+    "/sys/class/hwmon/hwmon*/fan*_input",
+);
+static CHIP_NAMES: Family =
+    Family::gauge(NameSet::Node, "node_hwmon_chip_names", "", "What the driver calls the chip; always 1.")
+        .labels("chip, chip_name")
+        .source("/sys/class/hwmon/hwmon*/name")
+        .peers("node_exporter hwmon");
+static LABELS: Family =
+    Family::gauge(NameSet::Node, "node_hwmon_sensor_label", "", "What the board calls the sensor; always 1.")
+        .labels("chip, sensor, label")
+        .source("/sys/class/hwmon/hwmon*/*_label")
+        .peers("node_exporter hwmon");
+static METER: Family = Family::gauge(
+    NameSet::Tas,
+    "node_power_meter_watts",
+    "watts",
+    "Power as a meter on the board sees it (an ACPI power meter sees the whole server).",
+)
+.labels("chip_name, chip, sensor")
+.source("/sys/class/hwmon/hwmon*/power*_{average,input}")
+.peers("node_hwmon_power_average_watt, node_hwmon_power_watt");
+static HEADROOM: Family = Family::gauge(
+    NameSet::Tas,
+    "node_temperature_headroom_celsius",
+    "celsius",
+    "Degrees left until the sensor of the chip that is nearest to critical gets there.",
+)
+.labels("chip_name, chip")
+.source("/sys/class/hwmon/hwmon*/temp*_{input,crit}");
+static FAMILIES: [&Family; 11] = [
+    &TEMPERATURE,
+    &TEMPERATURE_MAX,
+    &TEMPERATURE_CRITICAL,
+    &POWER,
+    &POWER_MEAN,
+    &ENERGY,
+    &FAN,
+    &CHIP_NAMES,
+    &LABELS,
+    &METER,
+    &HEADROOM,
+];
+
+/// What a sensor file measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quantity {
+    Temperature,
+    Power,
+    PowerMean,
+    Energy,
+    Fan,
+}
+
+/// A file name such as `temp1_input`: what it measures, and the sensor's name `temp1`.
+fn quantity(file: &str) -> Option<(Quantity, &str)> {
+    let (sensor, property) = file.split_once('_')?;
+    let kind = sensor.trim_end_matches(|c: char| c.is_ascii_digit());
+    if kind.len() == sensor.len() {
+        return None;
+    }
+    let quantity = match (kind, property) {
+        ("temp", "input") => Quantity::Temperature,
+        ("power", "input") => Quantity::Power,
+        ("power", "average") => Quantity::PowerMean,
+        ("energy", "input") => Quantity::Energy,
+        ("fan", "input") => Quantity::Fan,
+        _ => return None,
+    };
+    Some((quantity, sensor))
+}
+
+struct Sensor {
+    quantity: Quantity,
+    chip: usize,
+    name: String,
+    label: Option<Vec<u8>>,
+    probe: Probe,
+    max: Option<i64>,
+    critical: Option<i64>,
+    now: Option<i64>,
+}
+
+struct Chip {
+    id: String,
+    name: Vec<u8>,
+}
+
+/// The collector.
+pub struct Hwmon {
+    host: Host,
+    relist: Relist,
+    chips: Vec<Chip>,
+    sensors: Vec<Sensor>,
+}
+
+impl Hwmon {
+    /// Chips of this host.
+    pub fn new(host: &Host) -> Self {
+        Self { host: host.clone(), relist: Relist::default(), chips: Vec::new(), sensors: Vec::new() }
+    }
+
+    fn list(&mut self, buffer: &mut Buffer) -> Result<(), Trouble> {
+        self.chips.clear();
+        self.sensors.clear();
+        for (number, directory) in
+            host::numbered(&self.host.path("sys/class/hwmon"), "hwmon")?.into_iter().take(MAX_CHIPS)
+        {
+            let name =
+                host::read_once(&directory.join("name"), buffer).map(|text| scan::trimmed(text).to_vec());
+            let name = name.unwrap_or_default();
+            let mut id = chip_id(&directory, &name);
+            // Two chips without a device of their own may share a name; the number keeps their series apart.
+            if self.chips.iter().any(|chip| chip.id == id) {
+                id = format!("{id}_hwmon{number}");
+            }
+            let chip = self.chips.len();
+            self.chips.push(Chip { id, name });
+            // Old drivers keep their files in the device's directory.
+            for place in [directory.clone(), directory.join("device")] {
+                self.list_sensors(chip, &place, buffer);
+            }
+        }
+        Ok(())
+    }
+
+    fn list_sensors(&mut self, chip: usize, directory: &Path, buffer: &mut Buffer) {
+        for file in host::names_in(directory).unwrap_or_default() {
+            let Some((quantity, name)) = quantity(&file) else { continue };
+            let known = self.sensors.iter().rev().take_while(|s| s.chip == chip);
+            let twice = known.into_iter().any(|s| s.quantity == quantity && s.name == name);
+            if twice || self.sensors.len() == MAX_SENSORS {
+                continue;
+            }
+            let mut limit = |property: &str| {
+                let path: PathBuf = directory.join(format!("{name}_{property}"));
+                scan::signed(scan::trimmed(host::read_once(&path, buffer).ok()?))
+            };
+            let (max, critical) = match quantity {
+                Quantity::Temperature => (limit("max"), limit("crit")),
+                _ => (None, None),
+            };
+            let label = host::read_once(&directory.join(format!("{name}_label")), buffer);
+            let label = label.ok().map(|text| scan::trimmed(text).to_vec());
+            let probe = self.host.attribute(directory.join(&file));
+            let name = name.to_owned();
+            self.sensors.push(Sensor { quantity, chip, name, label, probe, max, critical, now: None });
+        }
+    }
+
+    fn samples(&self, page: &mut Page, family: &'static Family, of: impl Fn(&Sensor) -> Option<Value>) {
+        if !page.family(family) {
+            return;
+        }
+        for sensor in &self.sensors {
+            if let Some(value) = of(sensor) {
+                let chip = &self.chips[sensor.chip];
+                page.sample(&[("chip", chip.id.as_bytes()), ("sensor", sensor.name.as_bytes())], value);
+            }
+        }
+    }
+}
+
+/// The name node_exporter gives a chip: bus and device it sits on, else what the driver says.
+fn chip_id(directory: &Path, name: &[u8]) -> String {
+    let device = directory.join("device").canonicalize().ok();
+    let part = |path: Option<&Path>| {
+        path.and_then(Path::file_name)
+            .map(|name| clean(&name.to_string_lossy()))
+            .filter(|name| !name.is_empty())
+    };
+    let own = part(device.as_deref());
+    let bus = part(device.as_deref().and_then(Path::parent));
+    match (bus, own) {
+        (Some(bus), Some(own)) => format!("{bus}_{own}"),
+        (None, Some(own)) => own,
+        _ => {
+            let name = clean(&String::from_utf8_lossy(name));
+            if name.is_empty() { part(Some(directory)).unwrap_or_default() } else { name }
+        }
+    }
+}
+
+fn clean(name: &str) -> String {
+    let legal = |c: char| if c.is_ascii_alphanumeric() || c == ':' { c.to_ascii_lowercase() } else { '_' };
+    name.trim().chars().map(legal).collect::<String>().trim_matches('_').to_owned()
+}
+
+/// A value in steps of 10^-decimals, if the sensor measures `quantity`.
+fn measured(sensor: &Sensor, quantity: Quantity, decimals: u8) -> Option<Value> {
+    (sensor.quantity == quantity).then_some(Value::Signed(sensor.now?, decimals))
+}
+
+impl Collector for Hwmon {
+    fn source(&self) -> &'static str {
+        "hwmon"
+    }
+
+    fn families(&self) -> &'static [&'static Family] {
+        &FAMILIES
+    }
+
+    fn read(&mut self, now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
+        if self.relist.due(now) {
+            self.list(buffer).inspect_err(|_| self.relist.soon())?;
+        }
+        let mut trouble = None;
+        for sensor in &mut self.sensors {
+            // A sensor that is switched off answers ENODATA: no series, no fuss.
+            sensor.now = match sensor.probe.read(buffer) {
+                Ok(text) => scan::signed(scan::trimmed(text)),
+                Err(this) => {
+                    trouble.get_or_insert(this);
+                    None
+                }
+            };
+        }
+        if self.sensors.iter().any(|sensor| sensor.now.is_some()) {
+            return Ok(());
+        }
+        self.relist.soon();
+        Err(trouble.unwrap_or_else(|| Trouble::Absent { path: self.host.path(SOURCE) }))
+    }
+
+    fn write(&self, _now: Moment, page: &mut Page) {
+        self.samples(page, &TEMPERATURE, |s| measured(s, Quantity::Temperature, 3));
+        self.samples(page, &TEMPERATURE_MAX, |s| Some(Value::Signed(s.max?, 3)));
+        self.samples(page, &TEMPERATURE_CRITICAL, |s| Some(Value::Signed(s.critical?, 3)));
+        self.samples(page, &POWER, |s| measured(s, Quantity::Power, 6));
+        self.samples(page, &POWER_MEAN, |s| measured(s, Quantity::PowerMean, 6));
+        self.samples(page, &ENERGY, |s| match measured(s, Quantity::Energy, 6)? {
+            Value::Signed(steps, decimals) => Some(Value::Fixed(u64::try_from(steps).ok()?, decimals)),
+            value => Some(value),
+        });
+        self.samples(page, &FAN, |s| measured(s, Quantity::Fan, 0));
+        page.family(&CHIP_NAMES);
+        for chip in self.chips.iter().filter(|chip| !chip.name.is_empty()) {
+            page.sample(&[("chip", chip.id.as_bytes()), ("chip_name", &chip.name)], Value::Count(1));
+        }
+        page.family(&LABELS);
+        for sensor in &self.sensors {
+            if let Some(label) = &sensor.label {
+                let chip = self.chips[sensor.chip].id.as_bytes();
+                page.sample(
+                    &[("chip", chip), ("sensor", sensor.name.as_bytes()), ("label", label)],
+                    Value::Count(1),
+                );
+            }
+        }
+        page.family(&METER);
+        // Sensors are listed with the mean before the momentary value; the page takes the first of a name.
+        for quantity in [Quantity::PowerMean, Quantity::Power] {
+            for sensor in &self.sensors {
+                if let Some(value) = measured(sensor, quantity, 6) {
+                    let chip = &self.chips[sensor.chip];
+                    let labels: [(&str, &[u8]); 3] = [
+                        ("chip_name", &chip.name),
+                        ("chip", chip.id.as_bytes()),
+                        ("sensor", sensor.name.as_bytes()),
+                    ];
+                    page.sample(&labels, value);
+                }
+            }
+        }
+        page.family(&HEADROOM);
+        for (number, chip) in self.chips.iter().enumerate() {
+            let of_chip = self.sensors.iter().filter(|sensor| sensor.chip == number);
+            // 0 is what boards write where there is no critical point.
+            let left = of_chip.filter_map(|s| s.critical.filter(|&c| c > 0)?.checked_sub(s.now?)).min();
+            if let Some(left) = left {
+                page.sample(
+                    &[("chip_name", &chip.name), ("chip", chip.id.as_bytes())],
+                    Value::Signed(left, 3),
+                );
+            }
+        }
+    }
+
+    fn found(&self) -> String {
+        let count =
+            |quantity| self.sensors.iter().filter(|s| s.quantity == quantity && s.now.is_some()).count();
+        let meters = count(Quantity::Power) + count(Quantity::PowerMean);
+        format!("{} temperatures, {meters} power readings", count(Quantity::Temperature))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_tell_what_they_measure() {
+        assert_eq!(quantity("temp1_input"), Some((Quantity::Temperature, "temp1")));
+        assert_eq!(quantity("power12_average"), Some((Quantity::PowerMean, "power12")));
+        for other in ["temp1_label", "temp_input", "name", "uevent", "power1_average_interval", "in0_input"] {
+            assert_eq!(quantity(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn chip_names_are_cleaned_as_node_exporter_does() {
+        assert_eq!(clean(" coretemp.0 \n"), "coretemp_0");
+        assert_eq!(clean("0000:03:00.0"), "0000:03:00_0");
+        assert_eq!(clean("__"), "");
+    }
+}
