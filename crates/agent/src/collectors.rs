@@ -45,6 +45,9 @@ pub trait Collector: Send {
     /// Writes what was read. Never blocks, never reads.
     fn write(&self, now: Moment, page: &mut Page);
 
+    /// Writes what there is to say about a source that could not be read.
+    fn write_down(&self, _trouble: &Trouble, _page: &mut Page) {}
+
     /// When what it writes was measured, if that is not the last `read`.
     fn measured_at(&self) -> Option<Duration> {
         None

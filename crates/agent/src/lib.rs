@@ -7,10 +7,15 @@ pub mod collectors;
 pub mod energy;
 pub mod exposition;
 pub mod family;
+#[cfg(feature = "fixtures")]
+pub mod fixtures;
 pub mod host;
+pub mod instruments;
 pub mod ledger;
 pub mod moment;
 pub mod page;
+pub mod process;
 pub mod scan;
+pub mod station;
 pub mod trouble;
 pub mod window;

@@ -289,6 +289,11 @@ impl Rapl {
     }
 }
 
+fn write_source(page: &mut Page, source: &str, reason: &str) {
+    page.family(&POWER_SOURCE);
+    page.sample(&[("source", source.as_bytes()), ("reason", reason.as_bytes())], Value::Count(1));
+}
+
 fn zone_sample(page: &mut Page, id: &ZoneId, extra: Option<(&str, &str)>, value: Value) {
     let package = id.package.map(|n| Digits::of(u64::from(n)));
     let die = id.die.map(|n| Digits::of(u64::from(n)));
@@ -341,7 +346,9 @@ impl Collector for Rapl {
                 (Err(trouble), _) => Some(trouble),
             };
         }
-        let missing = self.zones.is_empty() || self.zones.values().any(|zone| zone.trouble.is_some());
+        // A zone that was there once may return, and should not wait a minute to be seen.
+        let gone = self.meters.len() > self.zones.len() || self.zones.is_empty();
+        let missing = gone || self.zones.values().any(|zone| zone.trouble.is_some());
         if missing && self.look_again_at.is_none() {
             self.look_again_at = Some(now.up + LOOK_AGAIN_AFTER);
         }
@@ -366,14 +373,10 @@ impl Collector for Rapl {
         if let Some((source, watts)) = node {
             page.sample(&[("source", source.as_bytes())], Value::Fixed(watts, 1));
         }
-        page.family(&POWER_SOURCE);
-        let reason = match (node, self.trouble()) {
-            (Some(_), _) => "",
-            (None, Some(trouble)) => trouble.reason(),
-            (None, None) => "no_second_reading_yet",
-        };
-        let source = node.map_or("none", |(source, _)| source);
-        page.sample(&[("source", source.as_bytes()), ("reason", reason.as_bytes())], Value::Count(1));
+        match node {
+            Some((source, _)) => write_source(page, source, ""),
+            None => write_source(page, "none", "no_second_reading_yet"),
+        }
         for (number, package) in &packages {
             if let Some(watts) = package.deciwatts {
                 page.family_named(&COLLECTD_POWER, &format!("collectd_package_{number}_power_power"));
@@ -384,6 +387,10 @@ impl Collector for Rapl {
                 page.sample(&[], Value::Fixed(tdp, 6));
             }
         }
+    }
+
+    fn write_down(&self, trouble: &Trouble, page: &mut Page) {
+        write_source(page, "none", trouble.reason());
     }
 
     fn measured_at(&self) -> Option<Duration> {

@@ -121,10 +121,10 @@ impl Textfile {
         self.timestamped = 0;
         let mut bytes = 0;
         for file in &mut self.files {
-            if file.stale {
+            if file.stale || file.exposition.families.is_empty() {
                 continue;
             }
-            bytes += file.print.map_or(0, |print| print.size);
+            bytes += file.print.map_or(0, |print| print.size.min(MAX_FILE));
             if bytes > MAX_ALL {
                 file.trouble = Some(format!("files before it hold {MAX_ALL} bytes already"));
                 continue;

@@ -1,0 +1,7 @@
+//! The agent on made hosts: everything between the files and the page, without thread and socket.
+
+mod hosts;
+mod laws;
+mod power;
+mod textfile;
+mod watched;

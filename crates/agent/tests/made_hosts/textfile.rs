@@ -1,0 +1,160 @@
+//! Text files of other programs: good, broken, half written, huge, old.
+
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use agent::collectors::textfile::{MAX_FILE, Textfile};
+use agent::collectors::{self, Settings};
+use agent::family::NameSets;
+use agent::host::Host;
+use agent::page::Format;
+
+use crate::watched::{Watched, value};
+
+/// The wall clock of a watched host begins here, and its monotonic one at 100 s.
+const EPOCH: Duration = Duration::from_hours(500_000);
+
+fn with_files(max_age: Option<Duration>) -> Watched {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let prom = directory.path().join("prom");
+    fs::create_dir(&prom).expect("mkdir");
+    let mut all = collectors::all(
+        &Host::at(directory.path()),
+        &Settings { off: vec!["textfile".to_owned()], ..Settings::default() },
+    );
+    all.push(Box::new(Textfile::new(Some(prom), max_age)));
+    Watched::of(directory, all)
+}
+
+/// Writes a file as of `age` seconds before the watched host's start.
+fn write(host: &Watched, name: &str, text: impl AsRef<[u8]>, age: u64) {
+    let path = format!("prom/{name}");
+    host.tree.write(&path, text);
+    let time = SystemTime::UNIX_EPOCH + EPOCH + Duration::from_secs(100) - Duration::from_secs(age);
+    fs::File::options()
+        .write(true)
+        .open(host.tree.path(&path))
+        .expect("made")
+        .set_modified(time)
+        .expect("ours");
+}
+
+#[test]
+fn the_health_metric_of_the_demo_comes_through() {
+    let mut host = with_files(None);
+    write(&host, "health.prom", "node_health_metric  2\n", 60);
+    write(&host, "notes.txt", "no metrics\n", 60);
+    let samples = host.samples();
+    assert_eq!(value(&samples, "node_health_metric"), Some("2"));
+    assert_eq!(value(&samples, "node_textfile_scrape_error"), Some("0"));
+}
+
+#[test]
+fn a_change_is_seen_and_a_file_that_goes_takes_its_metrics_with_it() {
+    let mut host = with_files(None);
+    write(&host, "a.prom", "a 1\n", 60);
+    assert_eq!(value(&host.samples(), "a"), Some("1"));
+    write(&host, "a.prom", "a 2\n", 50);
+    assert_eq!(value(&host.samples(), "a"), Some("2"));
+    host.tree.remove("prom/a.prom");
+    assert_eq!(value(&host.samples(), "a"), None);
+}
+
+#[test]
+fn while_a_file_is_being_written_what_it_said_before_stays() {
+    let mut host = with_files(None);
+    write(&host, "a.prom", "a 1\n", 60);
+    assert_eq!(value(&host.samples(), "a"), Some("1"));
+    for half in ["", "a ", "a 2"] {
+        write(&host, "a.prom", half, 1);
+        assert_eq!(value(&host.samples(), "a"), Some("1"), "{half:?}");
+    }
+    // Nobody is writing any more: the last line simply has no end.
+    host.later(10);
+    assert_eq!(value(&host.samples(), "a"), Some("2"));
+}
+
+#[test]
+fn a_broken_file_is_an_error_and_leaves_the_others_alone() {
+    for broken in [&b"b one\n"[..], b"\xff\xfe\n", b"b{x=\"} 1\n"] {
+        let mut host = with_files(None);
+        write(&host, "a.prom", "a 1\n", 60);
+        write(&host, "b.prom", broken, 60);
+        let samples = host.samples();
+        assert_eq!(
+            (value(&samples, "a"), value(&samples, "node_textfile_scrape_error")),
+            (Some("1"), Some("1"))
+        );
+    }
+}
+
+#[test]
+fn a_hundred_megabytes_a_fifo_and_a_directory_are_errors_at_once() {
+    let mut host = with_files(None);
+    write(&host, "a.prom", "a 1\n", 60);
+    let huge = fs::File::create(host.tree.path("prom/huge.prom")).expect("ours");
+    huge.set_len(100 * MAX_FILE).expect("a sparse file");
+    fs::create_dir(host.tree.path("prom/directory.prom")).expect("mkdir");
+    let fifo = std::process::Command::new("mkfifo").arg(host.tree.path("prom/fifo.prom")).status();
+    assert!(fifo.expect("mkfifo runs").success());
+    let samples = host.samples();
+    assert_eq!((value(&samples, "a"), value(&samples, "node_textfile_scrape_error")), (Some("1"), Some("1")));
+    for named in ["huge.prom", "directory.prom", "fifo.prom"] {
+        assert!(host.found("textfile").contains(named), "{}", host.found("textfile"));
+    }
+}
+
+#[test]
+fn stamped_lines_twins_and_the_agents_own_names_are_refused_and_counted() {
+    let mut host = with_files(None);
+    host.tree.proc(1, 0);
+    write(&host, "a.prom", "a 1\na 2 1700000000000\nx{p=\"1\",q=\"2\"} 1\n", 60);
+    write(&host, "b.prom", "x{q=\"2\",p=\"1\"} 2\nnode_load1 99\nnode_telemetry_series 0\n", 60);
+    let samples = host.samples();
+    assert_eq!(value(&samples, "a"), Some("1"));
+    assert_eq!(value(&samples, "x{p=\"1\",q=\"2\"}"), Some("1"), "the first file wins");
+    assert_eq!(value(&samples, "node_load1"), Some("1.5"));
+    assert_eq!(value(&samples, "node_textfile_refused_series"), Some("4"));
+}
+
+#[test]
+fn a_family_in_two_files_is_written_once() {
+    let mut host = with_files(None);
+    write(&host, "a.prom", "# TYPE x gauge\nx{n=\"1\"} 1\n", 60);
+    write(&host, "b.prom", "# TYPE x gauge\nx{n=\"2\"} 2\n", 60);
+    let samples = host.samples();
+    assert_eq!((value(&samples, "x{n=\"1\"}"), value(&samples, "x{n=\"2\"}")), (Some("1"), Some("2")));
+}
+
+#[test]
+fn a_file_past_its_age_is_dropped_and_said_to_be_stale() {
+    let mut host = with_files(Some(Duration::from_mins(5)));
+    write(&host, "a.prom", "a 1\n", 200);
+    assert_eq!(value(&host.samples(), "a"), Some("1"));
+    host.later(200);
+    let samples = host.samples();
+    let file = host.tree.path("prom/a.prom");
+    let stale = format!("node_textfile_stale{{file=\"{}\"}}", file.display());
+    assert_eq!((value(&samples, "a"), value(&samples, &stale)), (None, Some("1")));
+    write(&host, "a.prom", "a 3\n", 0);
+    assert_eq!(value(&host.samples(), "a"), Some("3"));
+}
+
+#[test]
+fn in_openmetrics_types_are_ones_it_knows() {
+    let mut host = with_files(None);
+    write(
+        &host,
+        "a.prom",
+        "# TYPE jobs_total counter\njobs_total 1\n# TYPE odd counter\nodd 1\nbare 1\n",
+        60,
+    );
+    let text = host.text(Format::OpenMetrics, NameSets::ALL);
+    for line in [
+        "# TYPE jobs counter\njobs_total 1\n",
+        "# TYPE odd unknown\nodd 1\n",
+        "# TYPE bare unknown\nbare 1\n",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
