@@ -3,8 +3,11 @@
 //!
 //! `collectors` read, one source a file; `page` writes; `station` runs them so that one that hangs hurts nobody.
 
+pub mod answer;
+pub mod args;
 pub mod collectors;
 pub mod energy;
+pub mod explain;
 pub mod exposition;
 pub mod family;
 #[cfg(feature = "fixtures")]
@@ -13,9 +16,14 @@ pub mod host;
 pub mod instruments;
 pub mod ledger;
 pub mod moment;
+pub mod negotiate;
 pub mod page;
 pub mod process;
+pub mod reference;
+pub mod run;
 pub mod scan;
 pub mod station;
 pub mod trouble;
+pub mod users;
+pub mod web_config;
 pub mod window;

@@ -268,3 +268,30 @@ fn two_chips_of_one_name_keep_their_series_apart() {
     assert_eq!(value(&samples, "node_hwmon_temp_celsius{chip=\"nvme\",sensor=\"temp1\"}"), Some("40"));
     assert_eq!(value(&samples, "node_hwmon_temp_celsius{chip=\"nvme_hwmon1\",sensor=\"temp1\"}"), Some("41"));
 }
+
+#[test]
+fn the_committed_reference_is_what_the_code_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics-agent.md");
+    let committed = std::fs::read_to_string(path).expect("the page is committed");
+    assert!(
+        committed == agent::reference::page(),
+        "run `cargo run -p tas-agent --example metrics_reference > docs/metrics-agent.md`"
+    );
+}
+
+#[test]
+fn whatever_is_written_is_in_the_reference() {
+    let known: Vec<&str> = agent::reference::families().iter().map(|(_, family)| family.name).collect();
+    let fits = |name: &str| {
+        known.iter().any(|pattern| match (pattern.find('<'), pattern.rfind('>')) {
+            (Some(open), Some(close)) => {
+                name.starts_with(&pattern[..open]) && name.ends_with(&pattern[close + 1..])
+            }
+            _ => *pattern == name,
+        })
+    };
+    for series in full().samples().keys() {
+        let name = series.split('{').next().unwrap_or_default();
+        assert!(fits(name), "{name}");
+    }
+}

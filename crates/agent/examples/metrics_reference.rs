@@ -1,0 +1,5 @@
+//! Prints `docs/metrics-agent.md`.
+
+fn main() {
+    print!("{}", agent::reference::page());
+}
