@@ -144,6 +144,13 @@ impl Relist {
         due
     }
 
+    /// What is not there now may come, but not so soon that every scrape has to look; anything else is tried again.
+    pub fn retry(&mut self, trouble: &Trouble) {
+        if !trouble.is_absent() {
+            self.soon();
+        }
+    }
+
     /// Asks for a listing at the next chance.
     pub fn soon(&mut self) {
         self.last = None;

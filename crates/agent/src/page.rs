@@ -3,6 +3,8 @@
 //! Whatever collectors hand in, the page stays legal: names are made of legal characters, label values are
 //! escaped UTF-8, no family opens twice, no series is written twice, counters never fall.
 
+use std::borrow::Cow;
+
 use crate::family::{Family, Kind, NameSet, NameSets};
 use crate::ledger::{Ledger, hash};
 
@@ -109,10 +111,23 @@ impl Page {
 
     /// Opens a family whose name is partly the host's; illegal characters become `_`.
     pub fn family_named(&mut self, family: &'static Family, name: &str) -> bool {
+        if !self.wants(family.set) {
+            self.open.wanted = false;
+            return false;
+        }
         let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
-        let name: String = name.chars().map(legal).collect();
+        // Most names are legal as they are, and this is done for every line of /proc/meminfo at every scrape.
+        let name = if name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            Cow::Borrowed(name)
+        } else {
+            Cow::Owned(name.chars().map(legal).collect())
+        };
         // collectd's help text repeats the name of the plugin, which holds the host's part.
-        let help = family.help.replace("<name>", name.strip_prefix("collectd_").unwrap_or(&name));
+        let help = if family.help.contains("<name>") {
+            Cow::Owned(family.help.replace("<name>", name.strip_prefix("collectd_").unwrap_or(&name)))
+        } else {
+            Cow::Borrowed(family.help)
+        };
         self.open(name.as_bytes(), help.as_bytes(), family)
     }
 

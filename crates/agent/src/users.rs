@@ -152,6 +152,19 @@ mod tests {
         assert_eq!(users.remembered.lock().expect("no panic").len(), 0);
     }
 
+    #[tokio::test]
+    async fn guesses_are_checked_one_after_the_other() {
+        let users = alice();
+        let held = users.checking.acquire().await.expect("nobody closes it");
+        let waiting = tokio::time::timeout(
+            std::time::Duration::from_millis(50),
+            users.admit(Some("Basic YWxpY2U6d3Jvbmc=")),
+        );
+        assert!(waiting.await.is_err(), "a guess waits for the one before");
+        drop(held);
+        assert!(users.admit(Some("Basic YWxpY2U6c2VjcmV0")).await);
+    }
+
     #[test]
     fn the_hash_that_fits_nobody_is_a_hash() {
         assert_eq!(bcrypt::verify("", NOBODY).ok(), Some(false));

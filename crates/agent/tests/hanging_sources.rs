@@ -10,7 +10,7 @@ use agent::host::Buffer;
 use agent::instruments::Instruments;
 use agent::moment::{Moment, system_clock};
 use agent::page::{Format, Page, Value};
-use agent::station::Station;
+use agent::station::{MAX_WAITING, NoPage, Station};
 use agent::trouble::Trouble;
 
 static FINE: Family = Family::gauge(NameSet::Tas, "node_fine", "", "A source that works.");
@@ -143,4 +143,23 @@ async fn other_collectors_can_take_over() {
     station.replace(vec![fine]).expect("threads can be had");
     let text = page(&station).await;
     assert!(text.contains("\nnode_fine 1\n") && !text.contains("odd"), "{text}");
+}
+
+#[tokio::test]
+async fn more_who_wait_than_allowed_are_turned_away() {
+    let (_never, until): (Sender<()>, _) = channel();
+    let sources: Vec<Box<dyn Collector>> =
+        vec![Box::new(Source { name: "odd", family: &ODD, read: hang(until) })];
+    let instruments = Instruments::new(sources, "n1", system_clock());
+    // Nobody looks for a day whether the thread is stuck, so all wait for it.
+    let station =
+        Arc::new(Station::start(instruments, Duration::from_hours(24)).expect("threads can be had"));
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in 0..MAX_WAITING + 10 {
+        let station = Arc::clone(&station);
+        waiting.spawn(async move { station.page(Format::Text, NameSets::ALL).await });
+    }
+    let first =
+        tokio::time::timeout(Duration::from_secs(20), waiting.join_next()).await.expect("one is turned away");
+    assert_eq!(first.expect("one").expect("no panic"), Err(NoPage::Crowded));
 }

@@ -96,7 +96,7 @@ impl Collector for Edac {
 
     fn read(&mut self, now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
         if self.relist.due(now) {
-            self.list().inspect_err(|_| self.relist.soon())?;
+            self.list().inspect_err(|trouble| self.relist.retry(trouble))?;
         }
         let mut trouble = None;
         for count in &mut self.counts {

@@ -1,12 +1,13 @@
 //! Huge pages, of the node and of each NUMA node.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::collectors::Collector;
+use crate::collectors::{Collector, Relist};
 use crate::family::{Family, NameSet};
-use crate::host::{self, Buffer, Host};
+use crate::host::{self, Buffer, Host, Probe};
 use crate::moment::Moment;
 use crate::page::{Digits, Page, Value};
+use crate::scan;
 use crate::trouble::Trouble;
 
 const SOURCE: &str = "/sys/kernel/mm/hugepages, /sys/devices/system/node/node*/hugepages";
@@ -36,34 +37,72 @@ static PAGES: Family = Family::gauge(
 static FAMILIES: [&Family; 2] = [&COLLECTD, &PAGES];
 
 /// Pages of one size in one place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pool {
     numa: Option<u32>,
     size_kb: u64,
+    /// What collectd calls the place.
+    place: String,
+    all: Probe,
+    free: Probe,
+    surplus: Probe,
+    now: Option<Pages>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pages {
     free: u64,
     used: u64,
+}
+
+impl Pool {
+    fn read(&mut self, buffer: &mut Buffer) -> Result<Pages, Trouble> {
+        let mut count = |probe: &mut Probe| {
+            let number = scan::lone_number(probe.read(buffer)?);
+            number.ok_or_else(|| Trouble::Garbage {
+                path: probe.path().to_owned(),
+                expected: "a number of pages",
+            })
+        };
+        let (all, free) = (count(&mut self.all)?, count(&mut self.free)?);
+        let surplus = count(&mut self.surplus).unwrap_or(0);
+        Ok(Pages { free, used: all.saturating_add(surplus).saturating_sub(free) })
+    }
 }
 
 /// The collector.
 pub struct Hugepages {
     host: Host,
+    relist: Relist,
     pools: Vec<Pool>,
 }
 
 impl Hugepages {
     /// Huge pages of this host.
     pub fn new(host: &Host) -> Self {
-        Self { host: host.clone(), pools: Vec::new() }
+        Self { host: host.clone(), relist: Relist::default(), pools: Vec::new() }
     }
 
-    fn list(&mut self, directory: &Path, numa: Option<u32>, buffer: &mut Buffer) -> Result<(), Trouble> {
+    fn list(&mut self) -> Result<(), Trouble> {
+        self.pools.clear();
+        self.list_in(&self.host.path("sys/kernel/mm/hugepages"), None)?;
+        let nodes = host::numbered(&self.host.path("sys/devices/system/node"), "node").unwrap_or_default();
+        for (number, node) in nodes.into_iter().take(MAX_NODES) {
+            // A NUMA node without memory has no such directory.
+            let _ = self.list_in(&node.join("hugepages"), Some(number));
+        }
+        Ok(())
+    }
+
+    fn list_in(&mut self, directory: &Path, numa: Option<u32>) -> Result<(), Trouble> {
         for name in host::names_in(directory)?.into_iter().take(MAX_SIZES) {
             let Some(size_kb) = size_kb(&name) else { continue };
-            let mut count = |file| host::number_once(&directory.join(&name).join(file), buffer);
-            let (all, free) = (count("nr_hugepages")?, count("free_hugepages")?);
-            let surplus = count("surplus_hugepages").unwrap_or(0);
-            let used = all.saturating_add(surplus).saturating_sub(free);
-            self.pools.push(Pool { numa, size_kb, free, used });
+            let place = match numa {
+                Some(numa) => format!("node{numa}-{size_kb}Kb"),
+                None => format!("mm-{size_kb}Kb"),
+            };
+            let probe = |file| self.host.attribute(directory.join(&name).join(file));
+            let [all, free, surplus] = ["nr_hugepages", "free_hugepages", "surplus_hugepages"].map(probe);
+            self.pools.push(Pool { numa, size_kb, place, all, free, surplus, now: None });
         }
         Ok(())
     }
@@ -83,36 +122,35 @@ impl Collector for Hugepages {
         &FAMILIES
     }
 
-    fn read(&mut self, _now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
-        self.pools.clear();
-        let all: PathBuf = self.host.path("sys/kernel/mm/hugepages");
-        self.list(&all, None, buffer)?;
-        let nodes = host::numbered(&self.host.path("sys/devices/system/node"), "node").unwrap_or_default();
-        for (number, node) in nodes.into_iter().take(MAX_NODES) {
-            // A NUMA node without memory has no such directory.
-            let _ = self.list(&node.join("hugepages"), Some(number), buffer);
+    fn read(&mut self, now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
+        if self.relist.due(now) {
+            self.list().inspect_err(|trouble| self.relist.retry(trouble))?;
         }
-        Ok(())
+        let mut trouble = None;
+        for pool in &mut self.pools {
+            pool.now = pool.read(buffer).map_err(|this| trouble.get_or_insert(this).is_absent()).ok();
+        }
+        if self.pools.iter().any(|pool| pool.now.is_some()) {
+            return Ok(());
+        }
+        Err(trouble.unwrap_or_else(|| Trouble::Absent { path: self.host.path("sys/kernel/mm/hugepages") }))
     }
 
     fn write(&self, _now: Moment, page: &mut Page) {
+        let states = |pages: Pages| [("free", pages.free), ("used", pages.used)];
         if page.family(&COLLECTD) {
-            for pool in &self.pools {
-                let place = match pool.numa {
-                    Some(numa) => format!("node{numa}-{}Kb", pool.size_kb),
-                    None => format!("mm-{}Kb", pool.size_kb),
-                };
-                for (state, pages) in [("free", pool.free), ("used", pool.used)] {
-                    let labels = [("hugepages", place.as_bytes()), ("type", state.as_bytes())];
+            for (pool, pages) in self.pools.iter().filter_map(|pool| Some((pool, pool.now?))) {
+                for (state, pages) in states(pages) {
+                    let labels = [("hugepages", pool.place.as_bytes()), ("type", state.as_bytes())];
                     page.sample(&labels, Value::Count(pages));
                 }
             }
         }
         if page.family(&PAGES) {
-            for pool in &self.pools {
+            for (pool, pages) in self.pools.iter().filter_map(|pool| Some((pool, pool.now?))) {
                 let Some(numa) = pool.numa else { continue };
                 let (numa, size) = (Digits::of(u64::from(numa)), Digits::of(pool.size_kb));
-                for (state, pages) in [("free", pool.free), ("used", pool.used)] {
+                for (state, pages) in states(pages) {
                     let labels: [(&str, &[u8]); 3] = [
                         ("numa", numa.as_bytes()),
                         ("size_kb", size.as_bytes()),

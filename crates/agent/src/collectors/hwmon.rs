@@ -264,7 +264,7 @@ impl Collector for Hwmon {
 
     fn read(&mut self, now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
         if self.relist.due(now) {
-            self.list(buffer).inspect_err(|_| self.relist.soon())?;
+            self.list(buffer).inspect_err(|trouble| self.relist.retry(trouble))?;
         }
         let mut trouble = None;
         for sensor in &mut self.sensors {
@@ -280,7 +280,6 @@ impl Collector for Hwmon {
         if self.sensors.iter().any(|sensor| sensor.now.is_some()) {
             return Ok(());
         }
-        self.relist.soon();
         Err(trouble.unwrap_or_else(|| Trouble::Absent { path: self.host.path(SOURCE) }))
     }
 

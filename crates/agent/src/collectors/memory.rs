@@ -44,10 +44,21 @@ static FAMILIES: [&Family; 4] = [&BYTES, &PAGES, &COLLECTD, &AVAILABLE];
 pub struct Field {
     /// As the kernel writes it.
     pub name: String,
+    /// The family it goes to under node_exporter's names.
+    family: String,
     /// Bytes, or pages.
     pub value: u64,
     /// Whether the line said kB.
     pub bytes: bool,
+}
+
+impl Field {
+    fn new(name: &str, value: u64, bytes: bool) -> Self {
+        // `Active(anon)` is written `Active_anon`.
+        let clean = name.trim_end_matches(')').replace('(', "_");
+        let suffix = if bytes { "_bytes" } else { "" };
+        Self { name: name.to_owned(), family: format!("node_memory_{clean}{suffix}"), value, bytes }
+    }
 }
 
 /// Reads a line such as `MemTotal:  1024 kB`.
@@ -81,8 +92,8 @@ impl Memory {
             // The kernel writes the same fields in the same order every time; their names are kept.
             match self.fields.get_mut(count) {
                 Some(field) if field.name == name => (field.value, field.bytes) = (value, bytes),
-                Some(field) => *field = Field { name: name.to_owned(), value, bytes },
-                None => self.fields.push(Field { name: name.to_owned(), value, bytes }),
+                Some(field) => *field = Field::new(name, value, bytes),
+                None => self.fields.push(Field::new(name, value, bytes)),
             }
             count += 1;
         }
@@ -133,10 +144,7 @@ impl Collector for Memory {
     fn write(&self, _now: Moment, page: &mut Page) {
         if page.wants(NameSet::Node) {
             for field in &self.fields {
-                // `Active(anon)` is written `Active_anon`.
-                let name = field.name.trim_end_matches(')');
-                let (family, suffix) = if field.bytes { (&BYTES, "_bytes") } else { (&PAGES, "") };
-                page.family_named(family, &format!("node_memory_{name}{suffix}"));
+                page.family_named(if field.bytes { &BYTES } else { &PAGES }, &field.family);
                 page.sample(&[], Value::Count(field.value));
             }
         }

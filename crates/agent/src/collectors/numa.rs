@@ -93,7 +93,7 @@ impl Collector for Numa {
     fn read(&mut self, now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
         let place = self.host.path("sys/devices/system/node");
         if self.relist.due(now) {
-            let found = host::numbered(&place, "node").inspect_err(|_| self.relist.soon())?;
+            let found = host::numbered(&place, "node").inspect_err(|trouble| self.relist.retry(trouble))?;
             let node = |(number, directory): (u32, std::path::PathBuf)| Node {
                 number,
                 memory: self.host.attribute(directory.join("meminfo")),
@@ -114,7 +114,6 @@ impl Collector for Numa {
         if self.nodes.iter().any(|node| !node.fields.is_empty()) {
             return Ok(());
         }
-        self.relist.soon();
         Err(trouble.unwrap_or(Trouble::Absent { path: place }))
     }
 

@@ -87,7 +87,7 @@ impl Collector for Thermal {
 
     fn read(&mut self, now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
         if self.relist.due(now) {
-            self.list(buffer).inspect_err(|_| self.relist.soon())?;
+            self.list(buffer).inspect_err(|trouble| self.relist.retry(trouble))?;
         }
         let mut trouble = None;
         for zone in &mut self.zones {
@@ -101,10 +101,7 @@ impl Collector for Thermal {
             };
         }
         match trouble {
-            Some(trouble) if self.zones.iter().all(|zone| zone.now.is_none()) => {
-                self.relist.soon();
-                Err(trouble)
-            }
+            Some(trouble) if self.zones.iter().all(|zone| zone.now.is_none()) => Err(trouble),
             _ if self.zones.is_empty() => {
                 Err(Trouble::Absent { path: self.host.path("sys/class/thermal/thermal_zone0") })
             }

@@ -98,7 +98,7 @@ impl Collector for Throttle {
 
     fn read(&mut self, now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
         if self.relist.due(now) {
-            self.list(buffer).inspect_err(|_| self.relist.soon())?;
+            self.list(buffer).inspect_err(|trouble| self.relist.retry(trouble))?;
         }
         let mut trouble = None;
         let mut any = false;

@@ -91,3 +91,12 @@ fn numbered_entries_come_in_the_order_of_their_numbers() {
         numbered(&host.path(""), "cpu").expect("readable").into_iter().map(|(n, _)| n).collect();
     assert_eq!(names, vec![9, 10]);
 }
+
+#[test]
+fn a_directory_is_listed_up_to_its_limit() {
+    let (_tree, host) = host();
+    for n in 0..MAX_ENTRIES + 5 {
+        fs::File::create(host.path(&format!("{n}"))).expect("ours");
+    }
+    assert_eq!(names_in(&host.path("")).map(|names| names.len()), Ok(MAX_ENTRIES));
+}

@@ -295,3 +295,37 @@ fn whatever_is_written_is_in_the_reference() {
         assert!(fits(name), "{name}");
     }
 }
+
+#[test]
+fn tables_are_read_up_to_their_limits() {
+    let mut net = String::new();
+    let mut disks = String::new();
+    for n in 0..1_100 {
+        net.push_str(&format!("eth{n}: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"));
+        disks.push_str(&format!("8 0 sd-{n} 1 2 3 4 5 6 7 8 9 10 11\n"));
+    }
+    let mut host = Watched::new(|tree| {
+        tree.write("proc/1/net/dev", net).write("proc/diskstats", disks);
+        for sensor in 1..=2_100 {
+            tree.write(&format!("sys/class/hwmon/hwmon0/temp{sensor}_input"), "1\n");
+        }
+        for zone in 0..300 {
+            tree.zone(&format!("intel-rapl:{zone}"), &format!("package-{zone}"), 0);
+            tree.write(&format!("sys/class/thermal/thermal_zone{zone}/temp"), "1\n");
+        }
+    });
+    host.tick().later(1).tick();
+    let samples = host.text(Format::Text, NameSets { node: true, ..NONE });
+    let count = |start: &str| samples.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!(count("node_network_receive_bytes_total{"), 1_024);
+    assert_eq!(count("node_disk_io_now{"), 1_024);
+    assert_eq!(count("node_hwmon_temp_celsius{"), 2_048);
+    assert_eq!(count("node_rapl_package_joules_total{"), 256);
+    assert_eq!(count("node_thermal_zone_temp{"), 256);
+    let stat: String = (0..9_000).map(|cpu| format!("cpu{cpu} 1 2 3 4\n")).collect();
+    let mut host = Watched::new(|tree| {
+        tree.write("proc/stat", stat);
+    });
+    host.text(Format::Text, NONE);
+    assert_eq!(host.found("cpu"), "8192 CPUs");
+}

@@ -158,3 +158,17 @@ fn in_openmetrics_types_are_ones_it_knows() {
         assert!(text.contains(line), "{line}\n{text}");
     }
 }
+
+#[test]
+fn files_past_their_common_limit_are_errors() {
+    let mut host = with_files(None);
+    for file in 0..6 {
+        let line = format!("f{file} 1\n");
+        let padding = "#".repeat(1024 * 1024 - line.len() - 1);
+        write(&host, &format!("{file}.prom"), format!("{line}{padding}\n"), 60);
+    }
+    let samples = host.samples();
+    let there: Vec<bool> = (0..6).map(|file| samples.contains_key(&format!("f{file}"))).collect();
+    assert_eq!(there, [true, true, true, true, false, false]);
+    assert_eq!(value(&samples, "node_textfile_scrape_error"), Some("1"));
+}
