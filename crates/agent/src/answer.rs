@@ -1,12 +1,10 @@
 //! One request, one answer: metrics on any path, a page for people, a refusal with its reason.
 
 use std::convert::Infallible;
-use std::io::Write;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use flate2::{Compress, Compression, FlushCompress, Status};
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName,
     HeaderValue, VARY, WWW_AUTHENTICATE,
@@ -23,6 +21,8 @@ use crate::users::Users;
 
 /// Answers shorter than this are not worth compressing.
 const WORTH_COMPRESSING: usize = 1024;
+/// How far back gzip looks for repetitions, as a power of two; lines repeat themselves at once, so little is lost.
+const WINDOW_BITS: u8 = 12;
 
 /// What an answer depends on apart from the host; replaced as a whole when the configuration is read again.
 pub struct Manner {
@@ -37,6 +37,7 @@ pub struct Manner {
 /// Answers requests.
 pub struct Desk {
     station: Arc<Station>,
+    packer: Packer,
     manner: RwLock<Arc<Manner>>,
 }
 
@@ -45,7 +46,7 @@ type Reply = Response<Full<Bytes>>;
 impl Desk {
     /// Answers from this station in this manner.
     pub fn new(station: Arc<Station>, manner: Manner) -> Self {
-        Self { station, manner: RwLock::new(Arc::new(manner)) }
+        Self { station, packer: Packer::default(), manner: RwLock::new(Arc::new(manner)) }
     }
 
     /// The station behind it.
@@ -99,7 +100,7 @@ impl Desk {
         };
         let gzip = page.len() >= WORTH_COMPRESSING
             && negotiate::takes_gzip(text_of(headers, &ACCEPT_ENCODING).unwrap_or_default());
-        let packed = if gzip { compressed(&page) } else { None };
+        let packed = if gzip { self.packer.pack(&page) } else { None };
         let is_packed = packed.is_some();
         let mut reply = Response::new(Full::new(Bytes::from(packed.unwrap_or(page))));
         let headers = reply.headers_mut();
@@ -113,10 +114,29 @@ impl Desk {
     }
 }
 
-fn compressed(page: &[u8]) -> Option<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(page.len() / 4), Compression::fast());
-    encoder.write_all(page).ok()?;
-    encoder.finish().ok()
+/// A compressor that is kept: making its tables anew costs more than compressing a page.
+#[derive(Default)]
+struct Packer {
+    kept: Mutex<Option<Compress>>,
+}
+
+impl Packer {
+    /// The page as gzip; none if that fails, and then the page is sent as it is.
+    fn pack(&self, page: &[u8]) -> Option<Vec<u8>> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut tables = kept.unwrap_or_else(|| Compress::new_gzip(Compression::fast(), WINDOW_BITS));
+        tables.reset();
+        let mut packed = Vec::with_capacity(page.len() / 4 + 1024);
+        loop {
+            let read = usize::try_from(tables.total_in()).ok()?;
+            match tables.compress_vec(&page[read..], &mut packed, FlushCompress::Finish).ok()? {
+                Status::StreamEnd => break,
+                Status::Ok | Status::BufError => packed.reserve(packed.capacity()),
+            }
+        }
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(tables);
+        Some(packed)
+    }
 }
 
 fn text_of<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
@@ -159,6 +179,20 @@ const LANDING: &str = concat!(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_is_packed_comes_out_again(pages: Vec<Vec<u8>>) {
+            use std::io::Read;
+            let packer = Packer::default();
+            for page in pages {
+                let packed = packer.pack(&page).expect("it packs");
+                let mut read = Vec::new();
+                flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut read).expect("gzip");
+                proptest::prop_assert_eq!(read, page);
+            }
+        }
+    }
 
     #[test]
     fn names_can_be_asked_for() {

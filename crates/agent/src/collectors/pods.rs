@@ -65,7 +65,7 @@ static RATIO: Family = Family::gauge(
 .labels("namespace, pod, uid, resource, kind (some, full)")
 .source("/sys/fs/cgroup/…/{cpu,memory,io}.pressure (v2 only)");
 static COUNT: Family =
-    Family::gauge(NameSet::Tas, "node_pod_count", "pods", "Pods with a control group on this node.")
+    Family::gauge(NameSet::Tas, "node_pods", "pods", "Pods with a control group on this node.")
         .source("/sys/fs/cgroup");
 static DROPPED: Family = Family::gauge(
     NameSet::Tas,

@@ -166,7 +166,8 @@ impl Textfile {
                     (_, kind) => (name.as_str(), kind),
                 },
             };
-            page.foreign_header(header_name.as_bytes(), family.help.as_bytes(), word.as_bytes());
+            let help = if family.help.is_empty() { "From a text file." } else { family.help.as_str() };
+            page.foreign_header(header_name.as_bytes(), help.as_bytes(), word.as_bytes());
             for (series, value) in &family.samples {
                 refused += usize::from(!page.foreign(series.as_bytes(), value.as_bytes()));
             }

@@ -1,6 +1,8 @@
 //! Whole hosts: what a page says under the three name sets, and files that are missing, broken or absurd.
 
 use crate::watched::{Watched, value};
+use std::fmt::Write as _;
+
 use agent::collectors::{SOURCES, Settings};
 use agent::family::NameSets;
 use agent::page::Format;
@@ -120,7 +122,7 @@ fn pods_that_vanish_while_they_are_looked_at_are_left_out_and_too_many_are_count
     });
     host.tick();
     let samples = host.samples();
-    assert_eq!(value(&samples, "node_pod_count"), Some("10001"));
+    assert_eq!(value(&samples, "node_pods"), Some("10001"));
     assert_eq!(value(&samples, "node_pod_left_out"), Some("9001"));
     let written = samples.keys().filter(|series| series.starts_with("node_pod_memory_bytes")).count();
     assert!((499..=501).contains(&written), "{written}");
@@ -301,8 +303,8 @@ fn tables_are_read_up_to_their_limits() {
     let mut net = String::new();
     let mut disks = String::new();
     for n in 0..1_100 {
-        net.push_str(&format!("eth{n}: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"));
-        disks.push_str(&format!("8 0 sd-{n} 1 2 3 4 5 6 7 8 9 10 11\n"));
+        let _ = writeln!(net, "eth{n}: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16");
+        let _ = writeln!(disks, "8 0 sd-{n} 1 2 3 4 5 6 7 8 9 10 11");
     }
     let mut host = Watched::new(|tree| {
         tree.write("proc/1/net/dev", net).write("proc/diskstats", disks);
@@ -322,7 +324,10 @@ fn tables_are_read_up_to_their_limits() {
     assert_eq!(count("node_hwmon_temp_celsius{"), 2_048);
     assert_eq!(count("node_rapl_package_joules_total{"), 256);
     assert_eq!(count("node_thermal_zone_temp{"), 256);
-    let stat: String = (0..9_000).map(|cpu| format!("cpu{cpu} 1 2 3 4\n")).collect();
+    let mut stat = String::new();
+    for cpu in 0..9_000 {
+        let _ = writeln!(stat, "cpu{cpu} 1 2 3 4");
+    }
     let mut host = Watched::new(|tree| {
         tree.write("proc/stat", stat);
     });
