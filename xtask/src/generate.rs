@@ -25,6 +25,7 @@ struct Output {
 const OUTPUTS: &[Output] = &[
     Output { path: "deploy/crds/telemetry.intel.com_taspolicies.yaml", package: "tas-api", example: "crd" },
     Output { path: "docs/demo.svg", package: "tas-cli", example: "picture" },
+    Output { path: "docs/metrics-agent.md", package: "tas-agent", example: "metrics_reference" },
     Output { path: "docs/reference/cli.md", package: "tas-cli", example: "reference" },
 ];
 
