@@ -1,0 +1,183 @@
+//! `testbed cluster up`, `run` and `down`: a cluster's beginning and end.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use rustix::process::Signal;
+use testbed::binaries::provide;
+use testbed::directory::{self, DirectoryError, Phase, Resident, evict, resident};
+use testbed::places::{FileTrouble, Places};
+use testbed::{Cluster, Options, Scheduler, objects, processes, programs};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Shape;
+
+/// How long an orderly end may take before it is made a quick one.
+const ORDERLY: Duration = Duration::from_secs(20);
+
+/// Starts `cluster run` in the background and waits until it is ready.
+pub(super) fn up(shape: &Shape) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let places = Places::of_this_user()?;
+    // What can be refused is refused here, in front of the person, and not in a log.
+    options(shape)?;
+    match resident(&places.state, &shape.name)? {
+        Some(running) if running.alive => return Err(DirectoryError::Occupied { name: running.name }.into()),
+        Some(_) => eprintln!("removing what an earlier cluster {:?} left behind", shape.name),
+        None => {}
+    }
+    let binaries =
+        provide(&programs::of_a_cluster(shape.kubernetes), &places, &mut |line| eprintln!("{line}"))?;
+    let log = places.state.join(format!("{}.log", shape.name));
+    let mut keeper = keep(shape, &log)?;
+    let ready = loop {
+        let found = resident(&places.state, &shape.name)?;
+        match found.and_then(|found| found.card) {
+            Some(card) if card.pid == keeper.id() && card.phase == Phase::Ready => break card,
+            _ => {}
+        }
+        if let Some(status) = keeper.try_wait().context("cannot ask after the cluster's keeper")? {
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            let _ = fs::remove_file(&log);
+            let said = said.trim().strip_prefix("error: ").unwrap_or(said.trim());
+            bail!("the cluster did not start ({status}); {said}");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let _ = fs::remove_file(&log);
+    let kubectl = binaries.path(&programs::kubectl(shape.kubernetes));
+    let kubeconfig = places.state.join("clusters").join(&shape.name).join("pki/admin.kubeconfig");
+    println!("cluster {:?} is ready after {:.1} s", shape.name, started.elapsed().as_secs_f64());
+    print_access(kubectl, &kubeconfig, ready.prometheus.as_deref(), ready.exporter.as_deref());
+    println!("end it with: testbed cluster down {}", shape.name);
+    Ok(())
+}
+
+/// Keeps a cluster until it is told to end.
+pub(super) fn run(shape: &Shape) -> anyhow::Result<()> {
+    let options = options(shape)?;
+    let kubernetes = options.kubernetes;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hang_up = signal(SignalKind::hangup())?;
+        let told_to_end = async {
+            tokio::select! {
+                _ = interrupt.recv() => (),
+                _ = terminate.recv() => (),
+                _ = hang_up.recv() => (),
+            }
+        };
+        let life = async {
+            let started = Instant::now();
+            let cluster = Cluster::start(options).await?;
+            println!("ready after {:.1} s", started.elapsed().as_secs_f64());
+            let kubectl = cluster.binaries().path(&programs::kubectl(kubernetes));
+            let exporter = cluster.exporter().ok().map(|found| format!("http://127.0.0.1:{}", found.port()));
+            let prometheus = exporter.is_some().then(|| cluster.layout().prometheus_url());
+            print_access(kubectl, &cluster.admin_kubeconfig(), prometheus.as_deref(), exporter.as_deref());
+            std::future::pending::<anyhow::Result<()>>().await
+        };
+        // Whichever comes first; the cluster is dropped, and so ended, with the future that holds it.
+        tokio::select! {
+            () = told_to_end => Ok(()),
+            failed = life => failed,
+        }
+    })
+}
+
+/// Ends a cluster and waits until it is gone.
+pub(super) fn down(name: &str) -> anyhow::Result<()> {
+    let places = Places::of_this_user()?;
+    let Some(found) = resident(&places.state, name)? else {
+        let names: Vec<String> =
+            directory::residents(&places.state)?.into_iter().map(|one| one.name).collect();
+        let known = if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
+        bail!("there is no cluster {name:?}; known: {known}");
+    };
+    if found.alive {
+        end(&places.state, &found)?;
+    }
+    if let Some(left) = resident(&places.state, name)? {
+        evict(&left)?;
+    }
+    println!("cluster {name:?} is gone");
+    Ok(())
+}
+
+fn end(state: &Path, found: &Resident) -> anyhow::Result<()> {
+    let Some(card) = &found.card else {
+        bail!("cluster {:?} has only just begun to start; try again in a second", found.name);
+    };
+    let lives = || -> anyhow::Result<bool> { Ok(resident(state, &found.name)?.is_some_and(|now| now.alive)) };
+    for (kind, patience) in [(Signal::TERM, ORDERLY), (Signal::KILL, ORDERLY)] {
+        if lives()? {
+            processes::signal(card.pid, kind).with_context(|| {
+                format!("cannot end the keeper of {:?} (process {})", found.name, card.pid)
+            })?;
+        }
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            if !lives()? {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    bail!("cluster {:?} does not end; its keeper is process {}", found.name, card.pid)
+}
+
+fn options(shape: &Shape) -> anyhow::Result<Options> {
+    let scheduler = match &shape.scheduler_config {
+        None => Scheduler::plain(),
+        Some(path) => {
+            let text = fs::read_to_string(path).map_err(|cause| FileTrouble::new("read", path, cause))?;
+            testbed::scheduler::complete(&text, Path::new("kubeconfig"))?;
+            Scheduler::configured(text)
+        }
+    };
+    if let Some(port) = shape.api_port {
+        testbed::ports::check_free(port)?;
+    }
+    Ok(Options {
+        name: Some(shape.name.clone()),
+        kubernetes: shape.kubernetes,
+        nodes: objects::nodes("node", usize::try_from(shape.nodes)?),
+        schedulers: vec![scheduler],
+        api_port: shape.api_port,
+        ..Options::default()
+    })
+}
+
+/// Starts ourselves with `cluster run`, deaf to the terminal, talking to a file.
+fn keep(shape: &Shape, log: &PathBuf) -> anyhow::Result<std::process::Child> {
+    if let Some(parent) = log.parent() {
+        fs::create_dir_all(parent).map_err(|cause| FileTrouble::new("create", parent, cause))?;
+    }
+    let output = File::create(log).map_err(|cause| FileTrouble::new("create", log, cause))?;
+    let mut command = Command::new(std::env::current_exe().context("cannot find myself")?);
+    command.args(["cluster", "run", &shape.name, "--nodes", &shape.nodes.to_string()]);
+    command.args(["--kubernetes", &shape.kubernetes.to_string()]);
+    if let Some(path) = &shape.scheduler_config {
+        command.arg("--scheduler-config").arg(path);
+    }
+    if let Some(port) = shape.api_port {
+        command.args(["--api-port", &port.to_string()]);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).process_group(0);
+    command.spawn().context("cannot start the cluster's keeper")
+}
+
+fn print_access(kubectl: &Path, kubeconfig: &Path, prometheus: Option<&str>, exporter: Option<&str>) {
+    println!("export KUBECONFIG={}", kubeconfig.display());
+    println!("# kubectl of the same version: {}", kubectl.display());
+    if let (Some(prometheus), Some(exporter)) = (prometheus, exporter) {
+        println!("# Prometheus: {prometheus}");
+        println!("# metrics it scrapes: curl -X PUT {exporter}/metrics/node_power_watts/node-1 -d 32.5");
+    }
+}
