@@ -1,0 +1,6 @@
+//! End-to-end tests: each starts a control plane of its own and leaves nothing behind.
+
+mod access;
+mod control_plane;
+mod leftovers;
+mod telemetry;
