@@ -40,6 +40,14 @@ impl Module {
     pub const PROMETHEUS: Self = module!("prometheus");
     /// The descheduler.
     pub const DESCHEDULER: Self = module!("descheduler");
+    /// The custom metrics API, for comparison.
+    pub const PROMETHEUS_ADAPTER: Self = module!("prometheus-adapter");
+    /// The usual exporter, for comparison.
+    pub const NODE_EXPORTER: Self = module!("node-exporter");
+    /// The predecessor, for comparison.
+    pub const INTEL_TAS: Self = module!("intel-tas");
+    /// Load-aware plugins, for comparison.
+    pub const SCHEDULER_PLUGINS: Self = module!("scheduler-plugins");
 
     /// The oldest Go that may build this module, as its `go` line says.
     pub fn go(&self) -> &'static str {

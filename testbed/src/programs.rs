@@ -202,8 +202,51 @@ pub fn standard(version: Kubernetes) -> Vec<Program> {
     programs
 }
 
+/// The adapter that serves Prometheus' values as the custom metrics API.
+pub const PROMETHEUS_ADAPTER: Program = program(
+    "prometheus-adapter",
+    &Module::PROMETHEUS_ADAPTER,
+    "sigs.k8s.io/prometheus-adapter/cmd/adapter",
+    &[],
+    UNVERSIONED,
+    150,
+);
+
+/// The usual exporter of a machine's numbers.
+pub const NODE_EXPORTER: Program = program(
+    "node_exporter",
+    &Module::NODE_EXPORTER,
+    "github.com/prometheus/node_exporter",
+    &[("github.com/prometheus/common/version.Version", "1.12.1")],
+    (&["--version"], "version 1.12."),
+    30,
+);
+
+/// Intel Telemetry Aware Scheduling.
+pub const INTEL_TAS: Program = program(
+    "intel-tas",
+    &Module::INTEL_TAS,
+    "github.com/intel/platform-aware-scheduling/telemetry-aware-scheduling/cmd",
+    &[],
+    UNVERSIONED,
+    90,
+);
+
+/// A kube-scheduler with the load-aware plugins compiled in.
+pub const SCHEDULER_PLUGINS: Program = program(
+    "scheduler-plugins",
+    &Module::SCHEDULER_PLUGINS,
+    "sigs.k8s.io/scheduler-plugins/cmd/scheduler",
+    &[("k8s.io/component-base/version.gitVersion", "v0.33.5")],
+    (&["--version"], "v0.33.5"),
+    300,
+);
+
+/// For programs that cannot say their version: none found on `PATH` is ever taken.
+const UNVERSIONED: (&[&str], &str) = (&["--help"], "no program says this of itself");
+
 /// What tas is compared with; nobody needs them for a test.
-pub const PEERS: [Program; 0] = [];
+pub const PEERS: [Program; 4] = [PROMETHEUS_ADAPTER, NODE_EXPORTER, INTEL_TAS, SCHEDULER_PLUGINS];
 
 #[cfg(test)]
 mod tests {
@@ -228,7 +271,7 @@ mod tests {
     #[test]
     fn every_program_is_a_tool_of_its_module() {
         for version in [Kubernetes::V1_36, Kubernetes::V1_33] {
-            for program in standard(version) {
+            for program in standard(version).into_iter().chain(PEERS) {
                 assert!(
                     program.module.go_mod.contains(program.package),
                     "{} names no tool {}",
