@@ -166,6 +166,38 @@ mod tests {
         assert_eq!(locate(&ETCD, &places), Some(given));
     }
 
+    /// A `go` that takes its time and writes a line for every build.
+    fn slow_toolchain(scratch: &Scratch) -> PathBuf {
+        let bin = scratch.path().join("bin");
+        let builds = scratch.path().join("builds");
+        let text = format!(
+            "#!/bin/sh\nif [ \"$1\" = env ]; then echo go1.26.0; exit; fi\n\
+             while [ \"$1\" != -o ]; do shift; done\n\
+             echo built >> {}\nsleep 0.2\necho program > $2\nchmod +x $2\n",
+            builds.display()
+        );
+        fs::create_dir_all(&bin).expect("a directory for go");
+        fs::write(bin.join("new"), text).expect("the script is written");
+        fs::set_permissions(bin.join("new"), fs::Permissions::from_mode(0o755)).expect("made executable");
+        fs::rename(bin.join("new"), bin.join("go")).expect("put into place");
+        builds
+    }
+
+    #[test]
+    fn two_that_ask_at_once_build_once() {
+        let scratch = Scratch::new();
+        let builds = slow_toolchain(&scratch);
+        let places = Places { path: vec![scratch.path().join("bin")], ..places(&scratch) };
+        let ask = || provide(&[ETCD], &places, &mut |_| ()).expect("it is built");
+        let (one, other) = std::thread::scope(|scope| {
+            let threads = (scope.spawn(ask), scope.spawn(ask));
+            (threads.0.join().expect("no panic"), threads.1.join().expect("no panic"))
+        });
+        assert_eq!(one.path(&ETCD), cache_path(&ETCD, &places));
+        assert_eq!(one, other);
+        assert_eq!(fs::read_to_string(builds).expect("something was built"), "built\n");
+    }
+
     #[test]
     fn a_cache_directory_without_the_program_counts_as_empty() {
         let scratch = Scratch::new();
