@@ -57,7 +57,7 @@ impl NodeShape {
             "metadata": {
                 "name": self.name,
                 "labels": labels,
-                "annotations": {"kwok.x-k8s.io/node": "fake", "node.alpha.kubernetes.io/ttl": "0"},
+                "annotations": {"kwok.x-k8s.io/node": "fake"},
             },
             "status": {
                 "capacity": self.capacity,

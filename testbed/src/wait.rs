@@ -10,6 +10,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 /// The first and the longest pause between two looks.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
 
+/// The longest rest after a look that took long itself.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
 /// The condition did not come true in time.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("waited {} s for {what}; last seen: {seen}", limit.as_secs())]
@@ -33,15 +36,18 @@ where
     let mut pause = PAUSES.0;
     let mut seen = "nothing, the first look has not come back".to_owned();
     loop {
+        let began = Instant::now();
         match timeout_at(deadline, look()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(other)) => seen = other.to_string(),
             Err(_) => return Err(TimedOut { what: what.into(), limit, seen }),
         }
-        if Instant::now() + pause > deadline {
+        // A costly look is repeated less often, or looking would hold up what is waited for.
+        let rest = pause.max(began.elapsed().min(LONGEST_REST));
+        if Instant::now() + rest > deadline {
             return Err(TimedOut { what: what.into(), limit, seen });
         }
-        sleep(pause).await;
+        sleep(rest).await;
         pause = (pause * 2).min(PAUSES.1);
     }
 }
