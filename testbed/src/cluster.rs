@@ -3,6 +3,7 @@
 //! `start` brings it up, `work` is what tests do in it, `users` is how others come in. A further node with a real
 //! kubelet, and `tas` itself, are components like the ones here: see [`Cluster::attach`].
 
+mod aggregation;
 mod start;
 mod users;
 mod work;
@@ -15,6 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
+
+pub use self::aggregation::AggregatedApi;
 
 use crate::audit::{self, AuditError};
 use crate::binaries::{Binaries, BinariesError};

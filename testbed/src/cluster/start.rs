@@ -30,7 +30,7 @@ use crate::scheduler::complete;
 use crate::wait::until;
 
 /// How long one component may take to answer on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 
 impl Cluster {
     /// Starts a cluster with the places and programs of this user, building what is missing.

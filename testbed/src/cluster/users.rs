@@ -81,7 +81,7 @@ impl Cluster {
     }
 }
 
-async fn create_if_absent<K>(api: &Api<K>, object: &K) -> Result<(), ClusterError>
+pub(super) async fn create_if_absent<K>(api: &Api<K>, object: &K) -> Result<(), ClusterError>
 where
     K: Resource + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
 {
