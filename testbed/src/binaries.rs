@@ -11,12 +11,15 @@ use std::time::Duration;
 
 use crate::compile::{CompileError, compile};
 use crate::modules::cache_key;
-use crate::places::{FileTrouble, Places};
+use crate::places::{FileTrouble, Places, check_room};
 use crate::processes::capture;
 use crate::programs::Program;
 
 /// How long a program on `PATH` may take to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
+
+/// What all programs together take in the cache; the Go toolchain's own cache takes several times that.
+const ROOM: u64 = 1 << 30;
 
 /// The programs of a cluster, each with the file to start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,6 +68,7 @@ pub fn provide(
         return Ok(binaries);
     }
     let _only_builder = lock(places, say)?;
+    check_room(&places.cache, ROOM)?;
     for (index, program) in missing.iter().enumerate() {
         // Somebody else may have built it while we waited for the lock.
         let path = match cached(program, places) {

@@ -89,6 +89,19 @@ impl FileTrouble {
     }
 }
 
+/// Refuses to begin in a directory that has not this much room; half a cluster explains itself badly.
+pub fn check_room(directory: &Path, needed: u64) -> Result<(), FileTrouble> {
+    let trouble = |cause| FileTrouble::new("use", directory, cause);
+    std::fs::create_dir_all(directory).map_err(|cause| FileTrouble::new("create", directory, cause))?;
+    let found = rustix::fs::statvfs(directory).map_err(|cause| trouble(cause.into()))?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    if free >= needed {
+        return Ok(());
+    }
+    let text = format!("{} MB are free, {} MB are needed", free >> 20, needed >> 20);
+    Err(trouble(io::Error::new(io::ErrorKind::StorageFull, text)))
+}
+
 fn way_out(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -146,6 +159,15 @@ mod tests {
     #[test]
     fn without_a_home_the_missing_variable_is_named() {
         assert_eq!(places(&[]), Err(PlacesError::Homeless { variable: "XDG_CACHE_HOME" }));
+    }
+
+    #[test]
+    fn a_disk_without_room_is_refused_before_anything_is_started() {
+        let scratch = crate::scratch::Scratch::new();
+        check_room(scratch.path(), 0).expect("nothing fits everywhere");
+        let refusal = check_room(scratch.path(), u64::MAX).expect_err("no disk is that large");
+        assert_eq!(refusal.kind(), io::ErrorKind::StorageFull);
+        assert!(refusal.to_string().contains(" MB are needed; free some space there, or set "), "{refusal}");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::directory::{self, Directory, Phase};
 use crate::exporter::Exporter;
 use crate::http;
 use crate::pki::{self, Authority};
-use crate::places::Places;
+use crate::places::{Places, check_room};
 use crate::ports::{self, Ports};
 use crate::programs::{self, Program};
 use crate::scheduler::complete;
@@ -31,6 +31,9 @@ use crate::wait::until;
 
 /// How long one component may take to answer on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(90);
+
+/// What a small cluster takes; etcd alone begins with 128 MB.
+const ROOM: u64 = 512 << 20;
 
 impl Cluster {
     /// Starts a cluster with the places and programs of this user, building what is missing.
@@ -64,6 +67,7 @@ impl Cluster {
     /// Everything that needs no process yet: directory, ports, certificates, files.
     async fn prepare(options: Options, places: &Places, binaries: Binaries) -> Result<Self, ClusterError> {
         let name = options.name.clone().unwrap_or_else(name_of_this_test);
+        check_room(&places.state, ROOM)?;
         let directory = Directory::claim(&places.state, &name)?;
         let mut ports = Ports::reserve(&places.state, std::process::id())?;
         let layout = Layout {
