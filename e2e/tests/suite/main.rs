@@ -4,4 +4,5 @@ mod access;
 mod aggregation;
 mod control_plane;
 mod leftovers;
+mod policies;
 mod telemetry;
