@@ -9,6 +9,7 @@ mod users;
 mod work;
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -263,8 +264,11 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         let failed = self.failed.load(Ordering::Relaxed) || std::thread::panicking();
-        if failed {
+        if std::thread::panicking() {
+            // Through the macro, so that a test harness shows it with the test it belongs to.
             eprint!("{}", self.report());
+        } else if failed {
+            let _ = std::io::stderr().write_all(self.report().as_bytes());
         }
         // Clients first, the store last: so the logs do not end with everybody complaining about everybody.
         for component in held(&self.components).iter().rev() {

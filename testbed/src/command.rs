@@ -3,6 +3,7 @@
 mod build;
 mod inspect;
 mod life;
+pub(crate) mod terminal;
 
 use std::path::PathBuf;
 

@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     match command::Command::parse().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            command::terminal::mention(format_args!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -167,7 +167,7 @@ pub const KWOK: Program =
 
 /// The monitoring system that `tas` reads.
 pub const PROMETHEUS: Program =
-    prometheus("prometheus", "github.com/prometheus/prometheus/cmd/prometheus", 120);
+    prometheus("prometheus", "github.com/prometheus/prometheus/cmd/prometheus", 160);
 
 /// The checker of Prometheus configuration and rules.
 pub const PROMTOOL: Program = prometheus("promtool", "github.com/prometheus/prometheus/cmd/promtool", 20);

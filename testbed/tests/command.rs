@@ -195,3 +195,13 @@ fn a_scheduler_that_refuses_its_configuration_is_quoted_and_its_logs_are_kept() 
         state.said(&["cluster", "logs", "demo", "kube-scheduler"]).contains("must have a positive weight")
     );
 }
+
+#[test]
+fn a_reader_that_stops_listening_is_no_reason_to_fall_over() {
+    let state = State::new("deaf");
+    let mut command = state.command(&["cluster", "status"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::future::Future;
+use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -43,8 +44,9 @@ impl Cluster {
         let mut wanted = programs::of_a_cluster(options.kubernetes);
         wanted.extend(&options.further_programs);
         let cache = places.clone();
-        let found =
-            tokio::task::spawn_blocking(move || provide(&wanted, &cache, &mut |line| eprintln!("{line}")));
+        let found = tokio::task::spawn_blocking(move || {
+            provide(&wanted, &cache, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))
+        });
         let binaries = found.await.map_err(|_| ClusterError::Cancelled)??;
         Self::start_with(options, &places, binaries).await
     }

@@ -4,14 +4,16 @@ use testbed::binaries::provide;
 use testbed::places::Places;
 use testbed::programs::{self, Kubernetes};
 
+use super::terminal::{mention, say};
+
 pub(super) fn build(all: bool, kubernetes: Kubernetes) -> anyhow::Result<()> {
     let mut wanted = programs::standard(kubernetes);
     if all {
         wanted.extend(programs::PEERS);
     }
-    let binaries = provide(&wanted, &Places::of_this_user()?, &mut |line| eprintln!("{line}"))?;
+    let binaries = provide(&wanted, &Places::of_this_user()?, &mut |line| mention(line))?;
     for (name, path) in binaries.iter() {
-        println!("{name:24} {}", path.display());
+        say(format_args!("{name:24} {}", path.display()));
     }
     Ok(())
 }

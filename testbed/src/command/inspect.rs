@@ -9,34 +9,41 @@ use testbed::directory::{Phase, Resident, resident, residents};
 use testbed::places::Places;
 use testbed::{exporter, http, processes};
 
+use super::terminal::say;
+
 pub(super) fn status() -> anyhow::Result<()> {
     let all = residents(&Places::of_this_user()?.state)?;
     if all.is_empty() {
-        println!("no clusters; start one with: testbed cluster up --nodes 3");
+        say("no clusters; start one with: testbed cluster up --nodes 3");
         return Ok(());
     }
-    println!("{:32} {:9} {:11} API", "NAME", "STATE", "KUBERNETES");
+    say(format_args!("{:32} {:9} {:11} API", "NAME", "STATE", "KUBERNETES"));
     for one in all {
         let kubernetes = one.card.as_ref().map_or("", |card| card.kubernetes.as_str());
         let api = one.card.as_ref().map_or("", |card| card.api.as_str());
-        println!("{:32} {:9} {kubernetes:11} {}", one.name, state(&one), if one.alive { api } else { "" });
+        say(format_args!(
+            "{:32} {:9} {kubernetes:11} {}",
+            one.name,
+            state(&one),
+            if one.alive { api } else { "" }
+        ));
     }
     Ok(())
 }
 
 pub(super) fn status_of(name: &str) -> anyhow::Result<()> {
     let one = find(name)?;
-    println!("{name}: {}", state(&one));
-    println!("directory: {}", one.path.display());
+    say(format_args!("{name}: {}", state(&one)));
+    say(format_args!("directory: {}", one.path.display()));
     if !one.alive {
-        println!("its keeper is gone; remove it with: testbed cluster down {name}");
+        say(format_args!("its keeper is gone; remove it with: testbed cluster down {name}"));
     }
     if let Some(card) = one.card {
-        println!("{card}");
+        say(format_args!("{card}"));
     }
     for pid in processes::belonging_to(&one.path) {
         let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        println!("{pid:>8} {}", command.trim());
+        say(format_args!("{pid:>8} {}", command.trim()));
     }
     Ok(())
 }
@@ -60,14 +67,14 @@ pub(super) fn logs(name: &str, component: Option<&str>) -> anyhow::Result<()> {
             let known: Vec<&str> = files.iter().filter_map(|file| file.strip_suffix(".log")).collect();
             bail!("cluster {name:?} has no component {component:?}; it has {}", known.join(", "));
         }
-        print!("{}", read(&file)?);
+        say(read(&file)?.trim_end());
         return Ok(());
     }
-    println!("# {}", directory.display());
+    say(format_args!("# {}", directory.display()));
     for file in files.iter().filter(|file| *file != "audit.log") {
-        println!("--- {file}");
+        say(format_args!("--- {file}"));
         for line in useful(&read(file)?, true) {
-            println!("{line}");
+            say(format_args!("{line}"));
         }
     }
     Ok(())

@@ -15,6 +15,7 @@ use testbed::{Cluster, Options, Scheduler, objects, processes, programs};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Shape;
+use super::terminal::{mention, say};
 
 /// How long an orderly end may take before it is made a quick one.
 const ORDERLY: Duration = Duration::from_secs(20);
@@ -27,11 +28,10 @@ pub(super) fn up(shape: &Shape) -> anyhow::Result<()> {
     options(shape)?;
     match resident(&places.state, &shape.name)? {
         Some(running) if running.alive => return Err(DirectoryError::Occupied { name: running.name }.into()),
-        Some(_) => eprintln!("removing what an earlier cluster {:?} left behind", shape.name),
+        Some(_) => mention(format_args!("removing what an earlier cluster {:?} left behind", shape.name)),
         None => {}
     }
-    let binaries =
-        provide(&programs::of_a_cluster(shape.kubernetes), &places, &mut |line| eprintln!("{line}"))?;
+    let binaries = provide(&programs::of_a_cluster(shape.kubernetes), &places, &mut |line| mention(line))?;
     let log = places.state.join(format!("{}.log", shape.name));
     let mut keeper = keep(shape, &log)?;
     let ready = loop {
@@ -51,9 +51,9 @@ pub(super) fn up(shape: &Shape) -> anyhow::Result<()> {
     let _ = fs::remove_file(&log);
     let kubectl = binaries.path(&programs::kubectl(shape.kubernetes));
     let kubeconfig = places.state.join("clusters").join(&shape.name).join("pki/admin.kubeconfig");
-    println!("cluster {:?} is ready after {:.1} s", shape.name, started.elapsed().as_secs_f64());
+    say(format_args!("cluster {:?} is ready after {:.1} s", shape.name, started.elapsed().as_secs_f64()));
     print_access(kubectl, &kubeconfig, ready.prometheus.as_deref(), ready.exporter.as_deref());
-    println!("end it with: testbed cluster down {}", shape.name);
+    say(format_args!("end it with: testbed cluster down {}", shape.name));
     Ok(())
 }
 
@@ -76,7 +76,7 @@ pub(super) fn run(shape: &Shape) -> anyhow::Result<()> {
         let life = async {
             let started = Instant::now();
             let cluster = Cluster::start(options).await?;
-            println!("ready after {:.1} s", started.elapsed().as_secs_f64());
+            say(format_args!("ready after {:.1} s", started.elapsed().as_secs_f64()));
             let kubectl = cluster.binaries().path(&programs::kubectl(kubernetes));
             let exporter = cluster.exporter().ok().map(|found| format!("http://127.0.0.1:{}", found.port()));
             let prometheus = exporter.is_some().then(|| cluster.layout().prometheus_url());
@@ -106,7 +106,7 @@ pub(super) fn down(name: &str) -> anyhow::Result<()> {
     if let Some(left) = resident(&places.state, name)? {
         evict(&left)?;
     }
-    println!("cluster {name:?} is gone");
+    say(format_args!("cluster {name:?} is gone"));
     Ok(())
 }
 
@@ -174,10 +174,12 @@ fn keep(shape: &Shape, log: &PathBuf) -> anyhow::Result<std::process::Child> {
 }
 
 fn print_access(kubectl: &Path, kubeconfig: &Path, prometheus: Option<&str>, exporter: Option<&str>) {
-    println!("export KUBECONFIG={}", kubeconfig.display());
-    println!("# kubectl of the same version: {}", kubectl.display());
+    say(format_args!("export KUBECONFIG={}", kubeconfig.display()));
+    say(format_args!("# kubectl of the same version: {}", kubectl.display()));
     if let (Some(prometheus), Some(exporter)) = (prometheus, exporter) {
-        println!("# Prometheus: {prometheus}");
-        println!("# metrics it scrapes: curl -X PUT {exporter}/metrics/node_power_watts/node-1 -d 32.5");
+        say(format_args!("# Prometheus: {prometheus}"));
+        say(format_args!(
+            "# metrics it scrapes: curl -X PUT {exporter}/metrics/node_power_watts/node-1 -d 32.5"
+        ));
     }
 }
