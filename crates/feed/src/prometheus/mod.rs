@@ -1,0 +1,3 @@
+//! Prometheus, Thanos and whoever else answers their query API.
+
+pub mod decode;
