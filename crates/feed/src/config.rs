@@ -377,7 +377,7 @@ impl Reader {
             self.problem(at, format!("expected a duration like 10s, found {}", piece.words()));
             return None;
         };
-        let duration = duration(text).filter(|duration| (least..=most).contains(duration));
+        let duration = api::duration::parse(text).ok().filter(|duration| (least..=most).contains(duration));
         if duration.is_none() {
             self.problem(
                 at,
@@ -430,20 +430,6 @@ fn address(text: &str) -> Result<http::Uri, String> {
         return Err(format!("{text:?} has a query; leave it out"));
     }
     Ok(url)
-}
-
-/// Whole hours, minutes, seconds or milliseconds.
-fn duration(text: &str) -> Option<Duration> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let number: u64 = text[..digits].parse().ok()?;
-    let millis = match &text[digits..] {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    Some(Duration::from_millis(number.checked_mul(millis)?))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 //! The Prometheus source against a server that answers well, badly, or not at all.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod backend;
 
@@ -15,7 +16,7 @@ use engine::time::Timestamp;
 use feed::config::{Endpoint, FeedConfig, parse};
 use feed::directory::{Directory, NodeFacts};
 use feed::mapping::AgeKnown;
-use feed::source::{Ask, MetricError, MetricReading, Reading, SourceError, Want};
+use feed::source::{Ask, MetricError, Reading, SourceError, Want};
 use feed::{MetricSource, Prometheus};
 
 /// Second 1,700,000,000, which every test reads for.
@@ -49,9 +50,9 @@ fn ask(metrics: &[&str]) -> Ask {
 }
 
 /// What came of the only metric asked for.
-fn only(reading: Reading) -> Result<feed::source::Answered, MetricError> {
-    let [MetricReading { outcome, .. }] = <[_; 1]>::try_from(reading.metrics).unwrap();
-    outcome
+fn only(mut reading: Reading) -> Result<feed::source::Answered, MetricError> {
+    assert_eq!(reading.metrics.len(), 1);
+    reading.metrics.swap_remove(0).outcome
 }
 
 /// Node, value and second of each sample.

@@ -9,21 +9,21 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// A request as it came in.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
-    pub method: String,
-    pub path: String,
-    pub headers: String,
-    pub form: Vec<(String, String)>,
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: String,
+    pub(crate) form: Vec<(String, String)>,
 }
 
 impl Request {
-    pub fn field(&self, name: &str) -> &str {
+    pub(crate) fn field(&self, name: &str) -> &str {
         self.form.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 }
 
 /// What the server does about it.
-pub enum Reply {
+pub(crate) enum Reply {
     /// A whole answer.
     Json(u16, String),
     /// These bytes, and the connection is closed.
@@ -34,12 +34,12 @@ pub enum Reply {
     Later(std::pin::Pin<Box<dyn Future<Output = Reply> + Send>>),
 }
 
-pub fn ok(body: impl Into<String>) -> Reply {
+pub(crate) fn ok(body: impl Into<String>) -> Reply {
     Reply::Json(200, body.into())
 }
 
 /// A vector in the words of Prometheus; each element is its labels and a value.
-pub fn vector(at: &str, series: &[(&str, &str)]) -> Reply {
+pub(crate) fn vector(at: &str, series: &[(&str, &str)]) -> Reply {
     let series: Vec<String> = series
         .iter()
         .map(|(labels, value)| format!(r#"{{"metric":{{{labels}}},"value":[{at},"{value}"]}}"#))
@@ -47,8 +47,8 @@ pub fn vector(at: &str, series: &[(&str, &str)]) -> Reply {
     ok(format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{}]}}}}"#, series.join(",")))
 }
 
-pub struct Backend {
-    pub url: String,
+pub(crate) struct Backend {
+    pub(crate) url: String,
     requests: Arc<Mutex<Vec<Request>>>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -60,7 +60,7 @@ impl Drop for Backend {
 }
 
 impl Backend {
-    pub async fn start(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::<Mutex<Vec<Request>>>::default();
@@ -77,7 +77,7 @@ impl Backend {
     }
 
     /// What has come in so far.
-    pub fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 }
