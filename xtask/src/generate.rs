@@ -27,6 +27,7 @@ const OUTPUTS: &[Output] = &[
     Output { path: "docs/demo.svg", package: "tas-cli", example: "picture" },
     Output { path: "docs/metrics-agent.md", package: "tas-agent", example: "metrics_reference" },
     Output { path: "docs/reference/cli.md", package: "tas-cli", example: "reference" },
+    Output { path: "deploy/rbac/tas-serve.yaml", package: "tas-cluster", example: "rbac" },
 ];
 
 /// What to do with what the producers print.

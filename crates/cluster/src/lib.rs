@@ -1,0 +1,13 @@
+//! Our way of talking to Kubernetes: a client with deadlines, lean watches, events, the definition of our policies,
+//! and the list of rights that all of it needs.
+
+mod client;
+pub mod definition;
+pub mod events;
+pub mod lite;
+pub mod rights;
+mod trouble;
+pub mod watch;
+
+pub use client::{ClientError, Deadlines, Kubeconfig, client};
+pub use trouble::{Trouble, Verb};
