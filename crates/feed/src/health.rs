@@ -26,6 +26,8 @@ pub struct Health {
     pub metrics: BTreeMap<MetricName, MetricHealth>,
     /// Every policy object, usable or not.
     pub policies: BTreeMap<ObjectKey, PolicyFacts>,
+    /// What is wrong with the installed definition of policies.
+    pub definition: Option<String>,
     /// Why the configuration file as it stands is not in use; empty if it is.
     pub config_problems: Vec<Problem>,
     /// How judging goes.

@@ -4,6 +4,7 @@
 //! view after the other and, beside it, the facts about how it came to be ([`Health`]).
 
 pub mod config;
+pub mod custom;
 pub mod demand;
 pub mod directory;
 pub mod health;
@@ -13,8 +14,10 @@ pub mod promql;
 pub mod refresh;
 pub mod replay;
 pub mod source;
+pub mod watches;
 pub mod world;
 
+pub use custom::CustomMetrics;
 pub use health::Health;
 pub use prometheus::Prometheus;
 pub use refresh::{Published, Refresher, Settings, run};

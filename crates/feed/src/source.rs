@@ -187,6 +187,12 @@ pub enum SourceError {
     /// An answer that is of no use.
     #[error(transparent)]
     Answer(#[from] DecodeError),
+    /// An answer that is no list of metric values.
+    #[error("the answer is not what the custom metrics API sends: {reason}")]
+    NoMetricList {
+        /// What was expected where.
+        reason: String,
+    },
     /// No backend is configured.
     #[error(
         "no metric source is configured; give --prometheus-url or prometheus.url in the configuration file"

@@ -124,6 +124,8 @@ pub enum Change {
     Trouble(Watched, Option<String>),
     /// An object was left out because it makes no sense.
     Skipped(Watched, String),
+    /// What is wrong with the installed definition of policies; nothing if it is in order.
+    Definition(Option<String>),
 }
 
 /// Everything the watches have told, up to now.
@@ -163,7 +165,7 @@ impl World {
                 let synced = self.sync(Watched::Pods, &delta);
                 merge(&mut self.pods, delta, |pod| pod.key.clone()) || synced
             }
-            Change::Trouble(..) | Change::Skipped(..) => false,
+            Change::Trouble(..) | Change::Skipped(..) | Change::Definition(_) => false,
         }
     }
 

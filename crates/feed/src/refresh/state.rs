@@ -127,6 +127,10 @@ impl State {
                 watch.skipped_lately.drain(..surplus);
                 self.health_changed = true;
             }
+            Change::Definition(wrong) => {
+                self.health.definition.clone_from(wrong);
+                self.health_changed = true;
+            }
             Change::Nodes(_) | Change::Policies(_) | Change::Pods(_) => {}
         }
         let policies = matches!(change, Change::Policies(_));

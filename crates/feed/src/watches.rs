@@ -1,0 +1,246 @@
+//! Follows nodes, policies and pods, and hands on what is new.
+
+use std::time::Duration;
+
+use api::Defaults;
+use cluster::definition::{Definition, installed};
+use cluster::lite::{NodeLite, PodLite, PolicyLite};
+use cluster::watch::{self, News};
+use engine::names::NodeName;
+use engine::time::Timestamp;
+use futures::{Stream, StreamExt};
+use kube::Client;
+use tokio::sync::mpsc;
+
+use crate::directory::NodeFacts;
+use crate::world::{Change, Delta, ObjectKey, PodFacts, PolicyFacts, Watched};
+
+/// How often the installed definition is looked at.
+const DEFINITION_PERIOD: Duration = Duration::from_mins(5);
+/// The same while there is none.
+const MISSING_DEFINITION_PERIOD: Duration = Duration::from_secs(15);
+
+/// Follows everything until nobody listens any more.
+pub async fn follow(client: Client, defaults: Defaults, changes: mpsc::Sender<Change>) {
+    let nodes = hand_on(Watched::Nodes, watch::nodes(&client), of_nodes, &changes);
+    let pods = hand_on(Watched::Pods, watch::pods(&client), of_pods, &changes);
+    let compiled = |news| of_policies(news, &defaults);
+    let policies = hand_on(Watched::Policies, watch::policies(&client), compiled, &changes);
+    let definition = look_at_definition(&client, &changes);
+    tokio::select! {
+        () = nodes => {}
+        () = pods => {}
+        () = policies => {}
+        () = definition => {}
+    }
+}
+
+async fn hand_on<K>(
+    watched: Watched,
+    news: impl Stream<Item = News<K>>,
+    translate: impl Fn(News<K>) -> Vec<Change>,
+    changes: &mpsc::Sender<Change>,
+) {
+    let mut news = std::pin::pin!(news);
+    let mut trouble: Option<String> = None;
+    while let Some(news) = news.next().await {
+        let mut translated = Vec::new();
+        if let News::Trouble(met) = &news {
+            let met = met.to_string();
+            // Met again and again, told once.
+            if trouble.as_ref() != Some(&met) {
+                tracing::warn!(watch = watched.as_str(), trouble = %met, "a watch is in trouble");
+                translated.push(Change::Trouble(watched, Some(met.clone())));
+                trouble = Some(met);
+            }
+        } else if trouble.take().is_some() {
+            tracing::info!(watch = watched.as_str(), "the watch is well again");
+            translated.push(Change::Trouble(watched, None));
+        }
+        translated.extend(translate(news));
+        for change in translated {
+            if let Change::Skipped(watched, what) = &change {
+                tracing::warn!(watch = watched.as_str(), %what, "an object is left out");
+            }
+            if changes.send(change).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Said once for each different finding.
+async fn look_at_definition(client: &Client, changes: &mpsc::Sender<Change>) {
+    let mut told = None;
+    loop {
+        let found = installed(client).await;
+        let period = match &found {
+            Ok(Definition::Complete | Definition::Lacks(_)) => DEFINITION_PERIOD,
+            Ok(Definition::Missing) | Err(_) => MISSING_DEFINITION_PERIOD,
+        };
+        let words = match found {
+            Ok(definition) => definition.words(),
+            Err(trouble) => Some(trouble.to_string()),
+        };
+        if told.as_ref() != Some(&words) {
+            if let Some(words) = &words {
+                tracing::warn!(definition = %words, "the installed definition of policies");
+            }
+            if changes.send(Change::Definition(words.clone())).await.is_err() {
+                return;
+            }
+            told = Some(words);
+        }
+        tokio::time::sleep(period).await;
+    }
+}
+
+fn of_nodes(news: News<NodeLite>) -> Vec<Change> {
+    let facts = |node: NodeLite| match NodeName::new(node.name()) {
+        Ok(name) => Ok(NodeFacts { name, addresses: node.addresses }),
+        Err(error) => Err(Change::Skipped(Watched::Nodes, format!("{:?}: {error}", node.name()))),
+    };
+    translated(news, Change::Nodes, facts, |node| ObjectKey::new("", node.name()))
+}
+
+fn of_policies(news: News<PolicyLite>, defaults: &Defaults) -> Vec<Change> {
+    let key = |policy: &PolicyLite| ObjectKey::new(policy.namespace(), policy.name());
+    let mut skipped = Vec::new();
+    let mut note = |policy: &PolicyLite| {
+        if let Err(reason) = &policy.object {
+            let what = format!("{}/{}: {reason}", policy.namespace(), policy.name());
+            skipped.push(Change::Skipped(Watched::Policies, what));
+        }
+    };
+    match &news {
+        News::All(all) => all.iter().for_each(&mut note),
+        News::Changed(policy) => note(policy),
+        News::Gone(_) | News::Trouble(_) => {}
+    }
+    // Held all the same, so that its status can say what is wrong with it.
+    let facts = |policy: PolicyLite| {
+        Ok(match &policy.object {
+            Ok(object) => PolicyFacts::of(object, defaults),
+            Err(reason) => PolicyFacts::unreadable(key(&policy), reason.clone()),
+        })
+    };
+    let mut changes = translated(news, Change::Policies, facts, key);
+    changes.append(&mut skipped);
+    changes
+}
+
+fn of_pods(news: News<PodLite>) -> Vec<Change> {
+    let key = |pod: &PodLite| ObjectKey::new(pod.namespace(), pod.name());
+    let facts = |pod: PodLite| match (&pod.node, pod.bound) {
+        (Some(node), Some(bound)) if !pod.finished => {
+            Ok(PodFacts { key: key(&pod), node: node.clone(), bound: Timestamp::from_millis(bound) })
+        }
+        // It adds nothing to any node, not yet or not any more.
+        _ => Err(Change::Pods(Delta::Deleted(key(&pod)))),
+    };
+    translated(news, Change::Pods, facts, key)
+}
+
+/// `facts` gives what to hold of an object, or what to tell instead.
+fn translated<K, T>(
+    news: News<K>,
+    change: impl Fn(Delta<T>) -> Change,
+    facts: impl Fn(K) -> Result<T, Change>,
+    key: impl Fn(&K) -> ObjectKey,
+) -> Vec<Change> {
+    match news {
+        News::All(all) => {
+            let (mut held, mut instead) = (Vec::new(), Vec::new());
+            for object in all {
+                match facts(object) {
+                    Ok(fact) => held.push(fact),
+                    Err(skipped @ Change::Skipped(..)) => instead.push(skipped),
+                    Err(_) => {}
+                }
+            }
+            instead.push(change(Delta::Replaced(held)));
+            instead
+        }
+        News::Changed(object) => {
+            let gone = key(&object);
+            match facts(object) {
+                Ok(fact) => vec![change(Delta::Applied(fact))],
+                Err(skipped @ Change::Skipped(..)) => vec![skipped, change(Delta::Deleted(gone))],
+                Err(other) => vec![other],
+            }
+        }
+        News::Gone(object) => vec![change(Delta::Deleted(key(&object)))],
+        News::Trouble(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read<K: serde::de::DeserializeOwned>(object: Value) -> K {
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn node(name: &str) -> NodeLite {
+        read(json!({"metadata": {"name": name}}))
+    }
+
+    fn pod(name: &str, spec: &Value, phase: &str) -> PodLite {
+        read(
+            json!({"metadata": {"name": name, "namespace": "default", "creationTimestamp": "1970-01-01T00:00:05Z"},
+            "spec": spec, "status": {"phase": phase}}),
+        )
+    }
+
+    #[test]
+    fn a_node_that_makes_no_sense_is_named_and_the_others_count() {
+        let held = |name: &str| NodeFacts { name: NodeName::new(name).unwrap(), addresses: vec![] };
+        let skipped =
+            Change::Skipped(Watched::Nodes, "\"Bad Name\": the node name \"Bad Name\" has the character 'B'; allowed are a-z, 0-9, '-' and '.'".to_owned());
+        assert_eq!(
+            of_nodes(News::All(vec![node("a"), node("Bad Name"), node("b")])),
+            [skipped.clone(), Change::Nodes(Delta::Replaced(vec![held("a"), held("b")]))]
+        );
+        assert_eq!(
+            of_nodes(News::Changed(node("Bad Name"))),
+            [skipped, Change::Nodes(Delta::Deleted(ObjectKey::new("", "Bad Name")))]
+        );
+        assert_eq!(of_nodes(News::Gone(node("a"))), [Change::Nodes(Delta::Deleted(ObjectKey::new("", "a")))]);
+    }
+
+    #[test]
+    fn pods_count_from_being_bound_to_having_finished() {
+        let bound = json!({"nodeName": "n1"});
+        let key = ObjectKey::new("default", "p");
+        let held = PodFacts { key: key.clone(), node: "n1".to_owned(), bound: Timestamp::from_secs(5) };
+        let gone = [Change::Pods(Delta::Deleted(key))];
+        assert_eq!(of_pods(News::Changed(pod("p", &json!({}), "Pending"))), gone);
+        assert_eq!(
+            of_pods(News::Changed(pod("p", &bound, "Running"))),
+            [Change::Pods(Delta::Applied(held.clone()))]
+        );
+        assert_eq!(of_pods(News::Changed(pod("p", &bound, "Succeeded"))), gone);
+        assert_eq!(
+            of_pods(News::All(vec![pod("p", &bound, "Running"), pod("q", &json!({}), "Pending")])),
+            [Change::Pods(Delta::Replaced(vec![held]))]
+        );
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_read_is_named_and_held() {
+        let bad: PolicyLite = read(json!({"metadata": {"name": "p", "namespace": "default"}, "spec": 5}));
+        let good: PolicyLite =
+            read(json!({"metadata": {"name": "q", "namespace": "default"}, "spec": {"strategies": {}}}));
+        let changes = of_policies(News::All(vec![bad, good]), &Defaults::default());
+        let [Change::Policies(Delta::Replaced(held)), Change::Skipped(Watched::Policies, what)] =
+            &changes[..]
+        else {
+            panic!("a list and what was left out, not {changes:?}");
+        };
+        assert_eq!(held.iter().map(|facts| facts.policy.is_some()).collect::<Vec<_>>(), [false, true]);
+        assert!(what.starts_with("default/p: "), "{what}");
+    }
+}
