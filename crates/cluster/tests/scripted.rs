@@ -254,3 +254,23 @@ async fn events_that_nobody_sends_are_dropped_and_counted() {
     }
     assert_eq!(events.dropped(), 3);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_not_taken_holds_up_the_next_for_a_while_only() {
+    let (client, mut server) = scripted();
+    let (events, sending) = Events::new(client, None);
+    for name in ["a", "b"] {
+        let about = ObjectReference { name: Some(name.to_owned()), ..ObjectReference::default() };
+        events.tell(Notice { about, tone: Tone::Normal, reason: "R", action: "A", note: String::new() });
+    }
+    drop(events);
+    let script = async {
+        let first = server.next_request().await.unwrap();
+        let (_, reply) = server.next_request().await.unwrap();
+        reply.send_response(
+            Response::builder().status(201).body(Body::from(b"{\"metadata\":{}}".to_vec())).unwrap(),
+        );
+        drop(first);
+    };
+    tokio::join!(sending, script);
+}

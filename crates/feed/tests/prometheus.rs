@@ -193,8 +193,8 @@ async fn several_series_of_a_node_are_refused_or_brought_together() {
     let read = async |config: &str| only(source(endpoint(&backend.url), config).read(ask(&["power"])).await);
     assert_eq!(
         read("metrics: { power: { query: package_power } }").await.unwrap_err().to_string(),
-        "several series of one node, such as {tas_part=\"v0.0\", node=\"n1\", package=\"0\"} and \
-         {tas_part=\"v0.0\", node=\"n1\", package=\"1\"}; configure an aggregation or a narrower query"
+        "several series of one node, such as {node=\"n1\", package=\"0\"} and \
+         {node=\"n1\", package=\"1\"}; configure an aggregation or a narrower query"
     );
     let sum = read("metrics: { power: { query: package_power, aggregation: sum } }").await.unwrap();
     assert_eq!(samples(&sum)[0].1, "30.5");
@@ -368,6 +368,10 @@ async fn the_token_is_read_again_for_each_request_and_never_shown() {
     let error = only(source.read(ask(&["power"])).await).unwrap_err().to_string();
     std::fs::remove_file(&file).unwrap();
     let gone = only(source.read(ask(&["power"])).await).unwrap_err().to_string();
+    std::fs::write(&file, vec![b'x'; 1024 * 1024 + 1]).unwrap();
+    let large = only(source.read(ask(&["power"])).await).unwrap_err().to_string();
+    std::fs::remove_file(&file).unwrap();
+    assert!(large.ends_with("it has more than 1048576 bytes"), "{large}");
     let sent: Vec<_> =
         backend.requests().iter().map(|request| request.headers.to_ascii_lowercase()).collect();
     assert_eq!(sent.len(), 2);
@@ -394,11 +398,48 @@ async fn no_more_requests_run_at_once_than_allowed() {
     })
     .await;
     let endpoint = Endpoint { concurrency: 2, ..endpoint(&backend.url) };
-    // Each query is too long to share.
-    let long = "x".repeat(8000);
-    let lines: Vec<String> = (0..6).map(|n| format!("  m{n}: {{ query: 'sum({long})' }}")).collect();
-    let names: Vec<String> = (0..6).map(|n| format!("m{n}")).collect();
-    let source = source(endpoint, &format!("metrics:\n{}", lines.join("\n")));
-    source.read(ask(&names.iter().map(String::as_str).collect::<Vec<_>>())).await;
+    let (source, ask) = long_queries(endpoint, 6);
+    source.read(ask).await;
     assert_eq!((backend.requests().len(), most.load(Ordering::SeqCst)), (6, 2));
+}
+
+/// A source with so many metrics that none can share a query.
+fn long_queries(endpoint: Endpoint, count: usize) -> (Prometheus, Ask) {
+    let long = "x".repeat(8000);
+    let lines: Vec<String> = (0..count).map(|n| format!("  m{n:03}: {{ query: 'sum({long})' }}")).collect();
+    let names: Vec<String> = (0..count).map(|n| format!("m{n:03}")).collect();
+    let ask = ask(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    (source(endpoint, &format!("metrics:\n{}", lines.join("\n"))), ask)
+}
+
+#[tokio::test]
+async fn a_backend_that_hangs_holds_up_one_reading_for_two_timeouts_at_most() {
+    let backend = Backend::start(|_| Reply::Silence).await;
+    let endpoint = Endpoint { timeout: Duration::from_millis(200), concurrency: 1, ..endpoint(&backend.url) };
+    let (source, ask) = long_queries(endpoint, 6);
+    let reading = source.read(ask).await;
+    assert!(
+        reading.metrics.iter().all(|metric| metric.outcome == Err(SourceError::Late { seconds: 1 }.into()))
+    );
+    assert!(backend.requests().len() <= 2, "{}", backend.requests().len());
+}
+
+#[tokio::test]
+async fn a_backend_that_is_away_is_asked_once_per_reading() {
+    let backend = Backend::start(|_| Reply::Json(401, String::new())).await;
+    let (source, ask) = long_queries(Endpoint { concurrency: 1, ..endpoint(&backend.url) }, 6);
+    assert_eq!(source.read(ask).await.metrics.iter().filter(|metric| metric.outcome.is_err()).count(), 6);
+    assert_eq!(backend.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn looking_for_the_bad_query_ends_even_if_all_are_bad() {
+    let refusal = r#"{"status":"error","errorType":"execution","error":"too many samples"}"#;
+    let backend = Backend::start(move |_| Reply::Json(422, refusal.to_owned())).await;
+    let names: Vec<String> = (0..300).map(|n| format!("node_m{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let reading = source(endpoint(&backend.url), "").read(ask(&names)).await;
+    assert_eq!(reading.metrics.iter().filter(|metric| metric.outcome.is_err()).count(), 300);
+    let (asked, shared) = (backend.requests().len(), 300 / 60);
+    assert!(asked <= 2 * 64 + 2 * shared, "{asked}");
 }

@@ -139,6 +139,21 @@ async fn every_bad_answer_has_its_own_words() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_silent_or_too_talkative_is_given_up() {
+    let (mut source, mut server) = scripted();
+    let (reading, held) = tokio::join!(source.read(ask(&["power"])), server.next_request());
+    assert_eq!(reading.metrics[0].outcome, Err(SourceError::Late { seconds: 10 }.into()));
+    drop(held);
+    source.limits.max_response = 10;
+    let long = group(&["v1beta1"], None);
+    let (reading, ()) = tokio::join!(
+        source.read(ask(&["power"])),
+        answer(&mut server, "/apis/custom.metrics.k8s.io", 200, long)
+    );
+    assert_eq!(reading.metrics[0].outcome, Err(SourceError::TooLarge { limit: 10 }.into()));
+}
+
 proptest! {
     #[test]
     fn no_list_brings_the_reader_down(cut in 0..400_usize, byte in any::<u8>()) {

@@ -18,6 +18,9 @@ use reading::{AnswerSeed, Reader};
 /// Longest stretch of a foreign text that an error repeats.
 const QUOTED_CHARS: usize = 160;
 
+/// The label we put on the parts of a query to tell them apart; it is nobody else's business.
+pub(crate) const TAG: &str = "tas_part";
+
 /// How much an answer may hold; its bytes are limited where they are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
@@ -91,7 +94,7 @@ impl Series<'_, '_> {
     /// The way Prometheus writes it: `name{a="b"}`.
     pub fn text(&self) -> String {
         let name = self.label("__name__").unwrap_or_default();
-        let rest = self.labels.iter().filter(|(key, _)| key != "__name__");
+        let rest = self.labels.iter().filter(|(key, _)| key != "__name__" && key != TAG);
         let labels: Vec<String> = rest.map(|(key, value)| format!("{key}={value:?}")).collect();
         shortened(&format!("{name}{{{}}}", labels.join(", ")), 300)
     }

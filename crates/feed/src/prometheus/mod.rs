@@ -7,8 +7,8 @@ mod plan;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -26,6 +26,8 @@ use plan::{Candidate, Item, Span, Union, candidates, unions};
 const MAX_BISECTIONS: usize = 64;
 /// How long a metric that keeps failing on its own is left alone at most.
 const MAX_REST: Duration = Duration::from_mins(1);
+/// How many times the timeout of a request one reading may take before it gives the rest up.
+const READING_TIMEOUTS: u32 = 2;
 /// Warnings of one reading that are kept.
 const KEPT_WARNINGS: usize = 8;
 
@@ -60,6 +62,10 @@ struct Context {
     ask: Ask,
     at: Timestamp,
     bisections: AtomicUsize,
+    /// No query is begun after this.
+    deadline: Instant,
+    /// Why further queries are pointless, once one has found out.
+    down: OnceLock<SourceError>,
 }
 
 struct Outcome {
@@ -83,7 +89,9 @@ impl MetricSource for Prometheus {
         };
         let at =
             Timestamp::from_millis(ask.at.millis() - i64::try_from(endpoint.delay.as_millis()).unwrap_or(0));
-        let context = Context { endpoint, config, ask, at, bisections: AtomicUsize::new(0) };
+        let deadline = Instant::now() + endpoint.timeout * READING_TIMEOUTS;
+        let bisections = AtomicUsize::new(0);
+        let context = Context { endpoint, config, ask, at, bisections, deadline, down: OnceLock::new() };
         let (items, mut results) = self.items(&context);
         let unions = unions(items, context.ask.directory.nodes().len());
         let mut answers = futures::stream::iter(unions)
@@ -178,7 +186,9 @@ impl Prometheus {
     }
 
     async fn attempt(&self, context: &Context, union: &Union) -> Result<Digest, SourceError> {
-        let (body, union) = (self.query(context, union).await?, union.clone());
+        context.may_ask()?;
+        let body = self.query(context, union).await.inspect_err(|error| context.note(error))?;
+        let union = union.clone();
         let (directory, config) = (Arc::clone(&context.ask.directory), Arc::clone(&context.config));
         let wants = context.ask.wants.clone();
         // Megabytes of JSON are read where they hold nobody up.
@@ -247,6 +257,23 @@ impl Known {
 }
 
 impl Context {
+    fn may_ask(&self) -> Result<(), SourceError> {
+        match self.down.get() {
+            Some(error) => Err(error.clone()),
+            None if Instant::now() >= self.deadline => Err(SourceError::Late {
+                seconds: (self.endpoint.timeout * READING_TIMEOUTS).as_secs().max(1),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// A backend that is away, or wants nothing to do with us, says so to every query alike.
+    fn note(&self, error: &SourceError) {
+        if !error.is_about_the_query() && !matches!(error, SourceError::Late { .. } | SourceError::Broken) {
+            let _ = self.down.set(error.clone());
+        }
+    }
+
     fn may_bisect(&self) -> bool {
         self.bisections.fetch_add(1, Ordering::Relaxed) < MAX_BISECTIONS
     }

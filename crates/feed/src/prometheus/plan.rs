@@ -11,11 +11,9 @@ use engine::names::MetricName;
 
 use crate::config::{FeedConfig, MetricConfig};
 use crate::mapping::{NodeLabels, Role};
-use crate::prometheus::decode::Series;
+use crate::prometheus::decode::{Series, TAG};
 use crate::promql::{Kind, Query};
 
-/// The label that tells the parts of a union apart.
-const TAG: &str = "tas_part";
 /// Longest union; VictoriaMetrics takes 16 KiB.
 const MAX_UNION: usize = 14 * 1024;
 /// Most evaluations in one look back.
