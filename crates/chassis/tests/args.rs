@@ -45,7 +45,8 @@ fn the_groups_fit_together() {
 
 #[test]
 fn help_reads_well() {
-    let help = Args::command().mut_args(|arg| arg.hide_env_values(true)).render_help().to_string();
+    let help =
+        Args::command().term_width(0).mut_args(|arg| arg.hide_env_values(true)).render_help().to_string();
     insta::assert_snapshot!(help, @r#"
     A server like ours
 
