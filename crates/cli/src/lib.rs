@@ -5,7 +5,7 @@ mod completion;
 pub mod demo;
 mod terminal;
 
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -18,6 +18,7 @@ use clap::{CommandFactory, Parser, Subcommand};
     after_help = "\
 Examples:
   tas demo                              see it work in this terminal, without a cluster
+  tas serve --help                      answer kube-scheduler in a cluster
   tas check policy.yaml                 all that is wrong with a policy, and the traps in it
   helm template . | tas check -         the same for what a chart renders
   source <(tas completion bash)         commands and flags by tab, in bash"
@@ -31,6 +32,7 @@ struct Arguments {
 enum Command {
     Check(check::Arguments),
     Demo(demo::Arguments),
+    Serve(Box<server::args::ServeArgs>),
     Completion(completion::Arguments),
 }
 
@@ -41,9 +43,12 @@ pub fn command() -> clap::Command {
 
 /// Does what the command line asks for.
 pub fn main() -> ExitCode {
-    match Arguments::parse().command {
+    // Intel's manifests write flags as Go takes them: -port 9001.
+    let words = chassis::args::normalise(std::env::args_os(), &chassis::args::long_flags(&command()));
+    match Arguments::parse_from(words).command {
         Command::Check(arguments) => check::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Serve(arguments) => server::run(&arguments).report(),
         Command::Completion(arguments) => completion::run(&arguments),
     }
 }

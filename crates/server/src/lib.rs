@@ -1,0 +1,10 @@
+//! `tas serve`: wires the feed, the extender and their ports into one process.
+//!
+//! [`args`] turns what was typed into what to do, [`run`] does it, [`metrics`] tells how it goes.
+
+pub mod args;
+pub mod metrics;
+mod run;
+pub mod scheduler_port;
+
+pub use run::run;

@@ -1,0 +1,172 @@
+//! Starts every part, keeps them together, and ends them in order.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwap;
+use chassis::admin::{Admin, Health, Probe, ServerMetrics};
+use chassis::args::Opened;
+use chassis::body::Room;
+use chassis::shutdown::{self, Phase, Shutdown, Signals};
+use chassis::tls::{LOOK_EVERY, unix_now};
+use chassis::{Counters, Exit, Listener};
+use engine::time::Timestamp;
+use extender::Extender;
+use feed::refresh::{Published, Refresher, Settings};
+use feed::{CustomMetrics, MetricSource, Prometheus};
+use prometheus_client::registry::Registry;
+use tokio::sync::mpsc;
+
+use crate::args::{Config, ServeArgs, Source};
+use crate::metrics::{ExtenderMetrics, FeedMetrics};
+use crate::scheduler_port::{Clock, SchedulerPort};
+
+/// News that may wait between the watches and the refresher.
+const WAITING_NEWS: usize = 1024;
+/// Request bodies of so many requests at their limit may be held at once.
+const BODIES_AT_ONCE: usize = 4;
+
+/// Runs `tas serve` until it is asked to stop.
+pub fn run(args: &ServeArgs) -> Exit {
+    chassis::logs::init(args.logs());
+    let config = match args.resolve() {
+        Ok(config) => config,
+        Err(wrong) => {
+            for problem in wrong {
+                tracing::error!("{problem}");
+            }
+            return Exit::Usage;
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(%error, "the runtime cannot be started");
+            return Exit::Failed;
+        }
+    };
+    runtime.block_on(serve(config))
+}
+
+/// What the watches and the metrics add up to, and how it goes.
+async fn serve(config: Config) -> Exit {
+    let signals = match Signals::install() {
+        Ok(signals) => signals,
+        Err(error) => {
+            tracing::error!(%error, "signals cannot be listened to");
+            return Exit::Failed;
+        }
+    };
+    let opened = match config.listening.clone().open(unix_now()).await {
+        Ok(opened) => opened,
+        Err(error) => {
+            tracing::error!(%error, "the scheduler's port cannot be opened");
+            return error.exit();
+        }
+    };
+    let admin = match Listener::bind(config.admin).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, "the admin port cannot be opened");
+            return Exit::Address;
+        }
+    };
+    let client = match cluster::client(&config.kubeconfig, cluster::Deadlines::default()).await {
+        Ok(client) => client,
+        Err(error) => {
+            tracing::error!(%error, "there is no way to the API server");
+            return Exit::Configuration;
+        }
+    };
+    let (trigger, shutdown) = shutdown::channel();
+    let delay = config.shutdown_delay;
+    tokio::spawn(signals.drive(trigger, delay));
+
+    let published = Published::default();
+    let (news, changes) = mpsc::channel(WAITING_NEWS);
+    tokio::spawn(feed::watches::follow(client.clone(), config.defaults.clone(), news));
+    let feed_config = Arc::new(ArcSwap::from(config.feed()));
+    let parts = Parts { config, published, feed_config, changes, shutdown };
+    match parts.config.metrics {
+        Source::Prometheus => {
+            let source = Prometheus::new(Arc::clone(&parts.feed_config), parts.config.endpoint.clone());
+            parts.serve(source, opened, admin).await
+        }
+        Source::Custom => {
+            let source = CustomMetrics::new(client, feed::custom::CustomLimits::default());
+            parts.serve(source, opened, admin).await
+        }
+    }
+}
+
+/// What is there before the source is chosen.
+struct Parts {
+    config: Config,
+    published: Published,
+    feed_config: Arc<ArcSwap<feed::config::FeedConfig>>,
+    changes: mpsc::Receiver<feed::world::Change>,
+    shutdown: Shutdown,
+}
+
+impl Parts {
+    async fn serve<S: MetricSource>(self, source: S, opened: Opened, admin: Listener) -> Exit {
+        let Self { mut config, published, feed_config, changes, shutdown } = self;
+        let refresher = Refresher {
+            source: Arc::new(source),
+            changes,
+            config: feed_config,
+            config_file: config.config_file.take(),
+            settings: Settings { sync_period: config.sync_period, ..Settings::default() },
+            published: published.clone(),
+        };
+        let stop = reached(shutdown.clone(), Phase::Draining);
+        let refreshing = tokio::spawn(feed::run(refresher, wall_clock, stop));
+
+        let extender = Arc::new(Extender::new(Arc::clone(&published.view), config.score_top));
+        let counters = Arc::new(Counters::default());
+        let admin_counters = Arc::new(Counters::default());
+        let Opened { listener, tls } = opened;
+        let mut health = Health::default().with_shutdown(shutdown.clone());
+        let facts = Arc::clone(&published.health);
+        health = health.with(Probe::Ready, "feed", move || match facts.load().unready() {
+            reasons if reasons.is_empty() => Ok(()),
+            reasons => Err(reasons.join("; ")),
+        });
+        let mut servers = ServerMetrics::default()
+            .with("scheduler", Arc::clone(&counters))
+            .with("admin", Arc::clone(&admin_counters));
+        if let Some((live, reloader)) = tls {
+            servers = servers.with_certificate("scheduler", Arc::clone(&live));
+            health = health.with(Probe::Ready, "certificate", move || live.check(unix_now()));
+            tokio::spawn(reloader.run(LOOK_EVERY, shutdown.clone()));
+        }
+        let mut registry = Registry::with_prefix("tas");
+        registry.register_collector(Box::new(servers));
+        registry.register_collector(Box::new(ExtenderMetrics::new(Arc::clone(&extender))));
+        registry.register_collector(Box::new(FeedMetrics::new(published.health)));
+
+        if let (Ok(scheduler), Ok(admin)) = (listener.local_addr(), admin.local_addr()) {
+            tracing::info!(%scheduler, %admin, metrics = ?config.metrics, sync_period = ?config.sync_period, "serving");
+        }
+        let limits = config.limits.clone();
+        let admin_service = Admin::new(health, registry);
+        let admin = chassis::serve(admin, admin_service, limits.clone(), admin_counters, shutdown.clone());
+        let admin = tokio::spawn(admin);
+        let room = Room::new(config.body.bytes.saturating_mul(BODIES_AT_ONCE));
+        let port = SchedulerPort::new(extender, config.body, room, Arc::new(wall_clock) as Clock);
+        let drained = chassis::serve(listener, port, limits, counters, shutdown.clone()).await;
+        let feed_ended = refreshing.await;
+        let _ = admin.await;
+        tracing::info!(cut = drained.cut, "stopped");
+        if feed_ended.is_err() { Exit::Lost } else { drained.into() }
+    }
+}
+
+async fn reached(mut shutdown: Shutdown, phase: Phase) {
+    shutdown.reached(phase).await;
+}
+
+fn wall_clock() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
