@@ -10,9 +10,9 @@ use engine::{Batch, Inputs, Memory, NodeIndex, Sample, View, advance, answer, sc
 
 use crate::cpu;
 
-const NODES: usize = 5_000;
+pub(crate) const NODES: usize = 5_000;
 const METRICS: usize = 50;
-const POLICIES: usize = 100;
+pub(crate) const POLICIES: usize = 100;
 const ROUNDS: u32 = 20;
 
 pub(crate) fn run() {
@@ -45,7 +45,7 @@ fn refresh() {
     println!("  resident afterwards +{resident} MB (budget for the whole process 100 MB)\n");
 }
 
-fn node_name(place: usize) -> String {
+pub(crate) fn node_name(place: usize) -> String {
     format!("ip-10-{}-{}.eu-west-1.compute.internal", place / 250, place % 250)
 }
 
@@ -83,7 +83,7 @@ fn samples(nodes: &NodeIndex, round: i64) -> Vec<Batch> {
     (0..METRICS).zip(0..).map(batch).collect()
 }
 
-fn view(nodes: usize, policies: usize) -> View {
+pub(crate) fn view(nodes: usize, policies: usize) -> View {
     let mut inputs = inputs(nodes, policies);
     inputs.samples = samples(&inputs.nodes, 0);
     advance(&View::default(), Memory::default(), &inputs, at(0)).0

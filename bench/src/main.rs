@@ -3,18 +3,35 @@
 
 mod cpu;
 mod engine_cost;
+mod extender_cost;
+
+use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: divan::AllocProfiler = divan::AllocProfiler::system();
 
-fn main() -> std::process::ExitCode {
-    let name = std::env::args().nth(1).unwrap_or_default();
-    match name.as_str() {
-        "engine" => engine_cost::run(),
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["engine"] => {
+            engine_cost::run();
+            Ok(())
+        }
+        ["extender"] => extender_cost::run(),
+        // How `extender` starts the servers it measures.
+        ["extender-server", kind] => extender_cost::serve(kind, None),
+        ["extender-server", kind, tls] => extender_cost::serve(kind, Some(tls)),
         other => {
-            eprintln!("no measurement is called {other:?}; there is: engine");
-            return std::process::ExitCode::from(2);
+            eprintln!("no measurement is called {:?}; there are: engine, extender", other.join(" "));
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
         }
     }
-    std::process::ExitCode::SUCCESS
 }

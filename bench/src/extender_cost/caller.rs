@@ -1,0 +1,126 @@
+//! A caller that costs little itself: blocking sockets, kept alive, one request at a time per connection.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+
+use super::servers::{ANSWER_BYTES, Process};
+
+/// How long the server's answer to the request is.
+pub(crate) fn answer_length(to: &Process, request: &[u8]) -> io::Result<usize> {
+    let mut connection = Connection::open(to)?;
+    connection.ask(&with_answer_length(request, 2))
+}
+
+/// Sends the request `count` times over so many connections and tells how long each took.
+pub(crate) fn ask(
+    to: &Process,
+    request: &[u8],
+    answer: usize,
+    count: usize,
+    connections: usize,
+) -> io::Result<Vec<Duration>> {
+    let request = with_answer_length(request, answer);
+    std::thread::scope(|scope| {
+        let worker = || {
+            let mut connection = Connection::open(to)?;
+            // The first call pays for the connection; it is not what is measured.
+            connection.ask(&request)?;
+            let timed = |_| {
+                let started = Instant::now();
+                connection.ask(&request).map(|_| started.elapsed())
+            };
+            (0..count / connections).map(timed).collect::<io::Result<Vec<_>>>()
+        };
+        let workers: Vec<_> = (0..connections).map(|_| scope.spawn(worker)).collect();
+        let mut all = Vec::with_capacity(count);
+        for worker in workers {
+            all.extend(worker.join().map_err(|_| io::Error::other("a caller panicked"))??);
+        }
+        Ok(all)
+    })
+}
+
+fn with_answer_length(request: &[u8], answer: usize) -> Vec<u8> {
+    let head_end = request.windows(4).position(|w| w == b"\r\n\r\n").map_or(request.len(), |at| at + 2);
+    let (head, rest) = request.split_at(head_end);
+    [head, format!("{ANSWER_BYTES}: {answer}\r\n").as_bytes(), rest].concat()
+}
+
+enum Connection {
+    Plain(TcpStream),
+    Tls(Box<rustls::StreamOwned<rustls::ClientConnection, TcpStream>>),
+}
+
+impl Connection {
+    fn open(to: &Process) -> io::Result<Self> {
+        let tcp = TcpStream::connect(to.address)?;
+        tcp.set_nodelay(true)?;
+        tcp.set_read_timeout(Some(Duration::from_secs(30)))?;
+        let Some(trust) = &to.trust else { return Ok(Self::Plain(tcp)) };
+        let mut roots = rustls::RootCertStore::empty();
+        roots
+            .add(CertificateDer::from_pem_file(trust).map_err(io::Error::other)?)
+            .map_err(io::Error::other)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
+        let session = rustls::ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+        Ok(Self::Tls(Box::new(rustls::StreamOwned::new(session, tcp))))
+    }
+
+    /// Sends a request and reads its answer; tells how long the body was.
+    fn ask(&mut self, request: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(tcp) => exchange(tcp, request),
+            Self::Tls(stream) => exchange(stream, request),
+        }
+    }
+}
+
+fn exchange(stream: &mut (impl Read + Write), request: &[u8]) -> io::Result<usize> {
+    stream.write_all(request)?;
+    stream.flush()?;
+    let mut buffer = vec![0; 64 * 1024];
+    let mut head = Vec::new();
+    let (length, mut missing) = loop {
+        let read = stream.read(&mut buffer)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        head.extend_from_slice(&buffer[..read]);
+        if let Some(end) = head.windows(4).position(|window| window == b"\r\n\r\n") {
+            let length = content_length(&head[..end])?;
+            break (length, (end + 4 + length).saturating_sub(head.len()));
+        }
+    };
+    while missing > 0 {
+        let read = stream.read(&mut buffer)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        missing = missing.saturating_sub(read);
+    }
+    Ok(length)
+}
+
+/// The length of the answer, which must be a good one: a benchmark of refusals would look splendid.
+fn content_length(head: &[u8]) -> io::Result<usize> {
+    let text = String::from_utf8_lossy(head);
+    if !text.starts_with("HTTP/1.1 200") {
+        return Err(io::Error::other(format!("not a good answer: {text}")));
+    }
+    let line = text
+        .lines()
+        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:").map(str::to_owned));
+    line.and_then(|value| value.trim().parse().ok())
+        .ok_or_else(|| io::Error::other("an answer without a length"))
+}
