@@ -1,5 +1,7 @@
 //! What the end-to-end tests share: how long they wait, and clusters of a usual shape.
 
+pub mod tas;
+
 use std::time::Duration;
 
 use testbed::{Cluster, Options, Telemetry, objects};

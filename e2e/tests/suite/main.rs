@@ -4,5 +4,6 @@ mod access;
 mod aggregation;
 mod control_plane;
 mod leftovers;
+mod placement;
 mod policies;
 mod telemetry;
