@@ -52,8 +52,11 @@ pub fn advance(
 
     // Conditions that are new start from what was known before; what came in now is folded after that.
     let mut columns = carried_over(prev, nodes, &wanted);
-    let mut memory =
-        memory.renumbered(nodes).for_conditions(rules().map(Condition::of), |metric| columns.get(metric));
+    let mut memory = memory.renumbered(nodes).for_conditions(
+        rules().map(Condition::of),
+        |metric| columns.get(metric),
+        |metric| fresh.get(metric).map_or(&[], |samples| &**samples),
+    );
     for (metric, samples) in &fresh {
         memory.fold(metric, samples);
         let column = columns

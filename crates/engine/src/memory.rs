@@ -94,11 +94,13 @@ impl Memory {
         self
     }
 
-    /// Keeps tracks for these conditions alone. A new one starts from the newest sample there is.
+    /// Keeps tracks for these conditions alone. A new one starts from all that is there: the newest sample of
+    /// before, and what has come in since, in the order taken.
     pub(crate) fn for_conditions<'a>(
         mut self,
         conditions: impl Iterator<Item = Condition>,
         known: impl Fn(&MetricName) -> Option<&'a Arc<Column>>,
+        fresh: impl Fn(&MetricName) -> &'a [(NodeIx, Sample)],
     ) -> Self {
         let mut before = std::mem::take(&mut self.tracks);
         for condition in conditions {
@@ -107,11 +109,14 @@ impl Memory {
             }
             let tracks = before.remove(&condition).unwrap_or_else(|| {
                 let mut tracks = vec![Track::default(); self.nodes.len()].into_boxed_slice();
-                if let Some(column) = known(&condition.metric) {
-                    for node in self.nodes.all() {
-                        if let Some(sample) = column.get(node) {
-                            tracks[node.place()].fold(&condition, sample);
-                        }
+                let column = known(&condition.metric);
+                let newest = |node| column.and_then(|column| column.get(node)).map(|sample| (node, sample));
+                let mut samples: Vec<_> = self.nodes.all().filter_map(newest).collect();
+                samples.extend_from_slice(fresh(&condition.metric));
+                samples.sort_by_key(|&(node, sample)| (node, sample.taken));
+                for (node, sample) in samples {
+                    if let Some(track) = tracks.get_mut(node.place()) {
+                        track.fold(&condition, sample);
                     }
                 }
                 tracks

@@ -184,17 +184,28 @@ fn combined(combine: Combine, rows: impl Iterator<Item = Row>) -> Row {
         Combine::AnyOf => (Verdict::Violating, Verdict::Pass),
         Combine::AllOf => (Verdict::Pass, Verdict::Violating),
     };
-    let mut unknown: Option<Row> = None;
-    let mut undecided: Option<Row> = None;
+    let (mut decided, mut unknown, mut undecided) = (None::<Row>, None::<Row>, None::<Row>);
     for row in rows {
         if row.verdict == decisive {
-            return row;
+            // One of these is enough, so the last to expire ends the verdict; the first is the one named.
+            decided = Some(decided.map_or(row, |first| Row { until: first.until.max(row.until), ..first }));
         } else if row.verdict == Verdict::Unknown {
             unknown.get_or_insert(row);
         } else {
-            // All of these together make the verdict, so the first to expire ends it.
-            undecided = Some(undecided.filter(|first| first.until <= row.until).unwrap_or(row));
+            // All of these together make the verdict, so the first to expire ends it. Where they pass the node,
+            // that one is named, because its age is what will be missed; where they violate, the first written
+            // is, so that equal refusals read alike.
+            undecided = Some(match undecided {
+                Some(first) if combine == Combine::AllOf => {
+                    Row { until: first.until.min(row.until), ..first }
+                }
+                Some(first) if first.until <= row.until => first,
+                None | Some(_) => row,
+            });
         }
+    }
+    if let Some(decided) = decided {
+        return decided;
     }
     let nothing = Row { verdict: Verdict::Pass, ground: Ground::Observed, rule: 0, until: Timestamp::NEVER };
     unknown.or(undecided.map(|row| Row { verdict: otherwise, ..row })).unwrap_or(nothing)

@@ -199,3 +199,52 @@ fn a_stale_value_scores_nothing() {
     assert_eq!(scene.scores("p", at(30)), Some(vec![10, 0]));
     assert_eq!(scene.scores("p", at(31)), Some(vec![0, 10]));
 }
+
+#[test]
+fn one_dead_sensor_does_not_hide_what_another_still_says() {
+    let (mut brief, lasting) =
+        (rule("power", Operator::GreaterThan, "30"), rule("temp", Operator::GreaterThan, "60"));
+    brief.max_age = Duration::from_secs(30);
+    let mut scene = Scene::new(&["a"], [policy("p").dont_schedule(Combine::AnyOf, [brief, lasting])]);
+    scene.sample("a", "power", "41", at(0));
+    scene.sample("a", "temp", "80", at(0));
+    scene.advance(at(0));
+    assert_eq!(scene.refused("p", at(31)), ["a"], "nobody has judged again, and temp is still too high");
+    assert_eq!(scene.refused("p", at(181)), Vec::<String>::new());
+}
+
+#[test]
+fn a_refusal_by_all_rules_names_the_first_whatever_their_ages() {
+    let rules = [rule("power", Operator::GreaterThan, "30"), rule("temp", Operator::GreaterThan, "60")];
+    let mut scene = Scene::new(&["a", "b"], [policy("p").dont_schedule(Combine::AllOf, rules)]);
+    for (node, power, temp) in [("a", 0, 5), ("b", 5, 0)] {
+        scene.sample(node, "power", "41", at(power));
+        scene.sample(node, "temp", "80", at(temp));
+    }
+    scene.advance(at(5));
+    let answer = answer(&scene.view, key("p"), &["a", "b"], at(5));
+    let texts: Vec<&str> = answer
+        .rulings
+        .iter()
+        .filter_map(|ruling| match ruling {
+            Ruling::Pass => None,
+            Ruling::Refused(cause) => Some(answer.table()?.message(*cause)),
+        })
+        .collect();
+    assert_eq!(texts, ["default/p: power over 30", "default/p: power over 30"]);
+}
+
+#[test]
+fn a_new_rule_learns_from_history_that_comes_with_it() {
+    let mut held = rule("power", Operator::GreaterThan, "30");
+    held.hold = Duration::from_secs(20);
+    let mut scene = Scene::new(&["a"], [policy("p").prefer([preference("power", Operator::LessThan)])]);
+    scene.sample("a", "power", "41", at(30));
+    scene.advance(at(30));
+    scene.inputs.policies = vec![policy("p").dont_schedule(Combine::AnyOf, [held]).into()];
+    for secs in [0, 10, 20] {
+        scene.sample("a", "power", "41", at(secs));
+    }
+    scene.advance(at(31));
+    assert_eq!(scene.refused("p", at(31)), ["a"]);
+}
