@@ -14,6 +14,7 @@ pub const DURATION_BUCKETS_MICROS: [u64; 10] =
 pub struct Counters {
     verbs: [VerbCounters; 3],
     refused_heads: AtomicU64,
+    unread_bodies: AtomicU64,
     undecodable: AtomicU64,
     /// Pods without the policy label.
     pub(crate) without_policy: AtomicU64,
@@ -43,6 +44,8 @@ pub(crate) fn add(counter: &AtomicU64, count: usize) {
 pub struct Counts {
     /// Requests whose head was refused (route, method, content type).
     pub refused_heads: u64,
+    /// Requests whose body was too long, too late or broken.
+    pub unread_bodies: u64,
     /// Requests whose body could not be understood.
     pub undecodable: u64,
     /// Requests for pods without the policy label.
@@ -77,6 +80,11 @@ impl Counters {
         add(&self.undecodable, 1);
     }
 
+    /// Counts a body that was not read to its end, told by whoever reads it.
+    pub fn unread_body(&self) {
+        add(&self.unread_bodies, 1);
+    }
+
     /// Counts how long an answer took, told by whoever has the clock.
     pub fn took(&self, verb: Verb, duration: Duration) {
         let counters = &self.verbs[verb as usize];
@@ -94,6 +102,7 @@ impl Counters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
             refused_heads: read(&self.refused_heads),
+            unread_bodies: read(&self.unread_bodies),
             undecodable: read(&self.undecodable),
             without_policy: read(&self.without_policy),
             policy_missing: read(&self.policy_missing),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chassis::args::{AdminArgs, LimitArgs, ListenArgs, Listening, LogArgs};
 use chassis::logs::Color;
 use chassis::tls::Protocols;
-use chassis::{BodyLimits, Limits, duration, logs};
+use chassis::{BodyLimits, Exit, Limits, duration, logs};
 use clap::{Args, ValueEnum};
 use cluster::Kubeconfig;
 use feed::config::{ConfigFile, Endpoint, FeedConfig};
@@ -126,6 +126,15 @@ impl Config {
     }
 }
 
+/// Why nothing was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// How the process should end.
+    pub exit: Exit,
+    /// Everything that is wrong.
+    pub problems: Vec<String>,
+}
+
 impl ServeArgs {
     /// How to log; needed before anything else can be said.
     pub fn logs(&self) -> logs::Settings {
@@ -133,14 +142,15 @@ impl ServeArgs {
     }
 
     /// What to do, or everything that is wrong.
-    pub fn resolve(&self) -> Result<Config, Vec<String>> {
+    pub fn resolve(&self) -> Result<Config, Refusal> {
         let mut wrong = Vec::new();
+        let mut unusable = Vec::new();
         let listening = self.listen.resolve(Protocols::Http1First).map_err(|refusals| {
             wrong.extend(refusals.iter().map(ToString::to_string));
         });
         let config_file = self.config.as_deref().map(ConfigFile::open).transpose().map_err(|problems| {
             let name = self.config.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
-            wrong.extend(problems.iter().map(|problem| format!("{name}: {problem}")));
+            unusable.extend(problems.iter().map(|problem| format!("{name}: {problem}")));
         });
         let endpoint = self.prometheus_url.as_deref().map(Endpoint::new).transpose().map_err(|problem| {
             wrong.push(format!("--prometheus-url: {problem}"));
@@ -168,21 +178,27 @@ impl ServeArgs {
             None => Kubeconfig::InCluster,
         };
         match (listening, config_file, endpoint) {
-            (Ok(listening), Ok(config_file), Ok(endpoint)) if wrong.is_empty() => Ok(Config {
-                kubeconfig,
-                metrics: self.metrics,
-                endpoint,
-                config_file,
-                sync_period: self.sync_period,
-                defaults: api::Defaults { max_age: self.max_age, ..api::Defaults::default() },
-                score_top: self.score_range.parse().unwrap_or(extender::DEFAULT_SCORE_TOP),
-                listening,
-                admin: self.admin.resolve(),
-                limits: self.limits.limits(),
-                body: self.limits.body(),
-                shutdown_delay: self.limits.shutdown_delay,
-            }),
-            _ => Err(wrong),
+            (Ok(listening), Ok(config_file), Ok(endpoint)) if wrong.is_empty() && unusable.is_empty() => {
+                Ok(Config {
+                    kubeconfig,
+                    metrics: self.metrics,
+                    endpoint,
+                    config_file,
+                    sync_period: self.sync_period,
+                    defaults: api::Defaults { max_age: self.max_age, ..api::Defaults::default() },
+                    score_top: self.score_range.parse().unwrap_or(extender::DEFAULT_SCORE_TOP),
+                    listening,
+                    admin: self.admin.resolve(),
+                    limits: self.limits.limits(),
+                    body: self.limits.body(),
+                    shutdown_delay: self.limits.shutdown_delay,
+                })
+            }
+            _ => {
+                let exit = if wrong.is_empty() { Exit::Configuration } else { Exit::Usage };
+                wrong.append(&mut unusable);
+                Err(Refusal { exit, problems: wrong })
+            }
         }
     }
 }
@@ -191,7 +207,7 @@ impl ServeArgs {
 mod tests {
     use clap::Parser;
 
-    use super::{Config, Duration, Kubeconfig, ServeArgs};
+    use super::{Config, Duration, Exit, Kubeconfig, Refusal, ServeArgs};
 
     #[derive(Debug, Parser)]
     struct Line {
@@ -204,8 +220,8 @@ mod tests {
         Line::try_parse_from(words).map(|line| line.serve).map_err(|error| error.to_string())
     }
 
-    fn resolved(line: &str) -> Result<Config, Vec<String>> {
-        parsed(line).expect(line).resolve()
+    fn resolved(line: &str) -> Result<Config, Refusal> {
+        parsed(line).map_err(|said| Refusal { exit: Exit::Usage, problems: vec![said] })?.resolve()
     }
 
     #[test]
@@ -220,25 +236,36 @@ mod tests {
 
     #[test]
     fn everything_that_is_wrong_is_told_at_once() {
-        let wrong = resolved("--cert /c --config /nowhere/tas.yaml --prometheus-url ftp://x").unwrap_err();
+        let refusal = resolved("--cert /c --config /nowhere/tas.yaml --prometheus-url ftp://x").unwrap_err();
+        assert_eq!(refusal.exit, Exit::Usage);
+        let wrong = refusal.problems;
         assert_eq!(wrong.len(), 3, "{wrong:#?}");
         assert!(wrong[0].starts_with("--cert needs --key"), "{wrong:#?}");
-        assert!(wrong[1].starts_with("/nowhere/tas.yaml: cannot read /nowhere/tas.yaml"), "{wrong:#?}");
-        assert!(wrong[2].starts_with("--prometheus-url: "), "{wrong:#?}");
+        assert!(wrong[1].starts_with("--prometheus-url: "), "{wrong:#?}");
+        assert!(wrong[2].starts_with("/nowhere/tas.yaml: cannot read /nowhere/tas.yaml"), "{wrong:#?}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_told_from_wrong_arguments() {
+        let refusal = resolved("--bind-address 127.0.0.1 --config /nowhere/tas.yaml").unwrap_err();
+        assert_eq!((refusal.exit, refusal.problems.len()), (Exit::Configuration, 1), "{refusal:#?}");
     }
 
     #[test]
     fn there_is_one_metric_source_exactly() {
         let none = resolved("--bind-address 127.0.0.1").unwrap_err();
         assert_eq!(
-            none,
+            none.problems,
             [
                 "no metric source; give --prometheus-url, or prometheus.url in a --config file, or --metrics custom"
             ]
         );
         let both =
             resolved("--bind-address 127.0.0.1 --metrics custom --prometheus-url http://p:9090").unwrap_err();
-        assert_eq!(both, ["--metrics custom and --prometheus-url contradict each other; leave one out"]);
+        assert_eq!(
+            both.problems,
+            ["--metrics custom and --prometheus-url contradict each other; leave one out"]
+        );
         assert!(resolved("--bind-address 127.0.0.1 --prometheus-url http://p:9090").is_ok());
     }
 

@@ -70,10 +70,11 @@ impl Collector for ExtenderMetrics {
         counter(
             &mut encoder,
             "extender_refused_requests",
-            "Requests refused before an answer, by what was wrong.",
+            "Requests refused before an answer: for their head, for a body that did not arrive as it should, for its contents.",
             [
                 (vec![("reason", "head")], counts.refused_heads),
-                (vec![("reason", "body")], counts.undecodable),
+                (vec![("reason", "body")], counts.unread_bodies),
+                (vec![("reason", "contents")], counts.undecodable),
             ],
         )?;
         counter(
@@ -102,7 +103,7 @@ impl Collector for ExtenderMetrics {
         )?;
         for verb in VERBS {
             let durations = self.extender.counters.durations(verb);
-            let ends = DURATION_BUCKETS_MICROS.iter().map(|&micros| seconds(micros)).chain([f64::MAX]);
+            let ends = DURATION_BUCKETS_MICROS.iter().map(|&micros| seconds(micros)).chain([f64::INFINITY]);
             let buckets: Vec<(f64, u64)> = ends.zip(durations.buckets).collect();
             let labels = [("verb", verb.name())];
             let mut labelled = family.encode_family(&labels)?;
@@ -230,4 +231,28 @@ impl Collector for FeedMetrics {
 
 fn since_epoch(moment: engine::time::Timestamp) -> f64 {
     moment.since(engine::time::Timestamp::from_millis(0)).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arc_swap::ArcSwap;
+    use extender::{Extender, Verb};
+    use prometheus_client::registry::Registry;
+
+    use super::{ExtenderMetrics, FeedMetrics};
+
+    #[test]
+    fn every_family_is_written_as_prometheus_reads_it() {
+        let extender = Arc::new(Extender::new(Arc::default(), 10));
+        extender.counters.took(Verb::Filter, std::time::Duration::from_secs(1));
+        let mut registry = Registry::with_prefix("tas");
+        registry.register_collector(Box::new(ExtenderMetrics::new(extender)));
+        registry.register_collector(Box::new(FeedMetrics::new(Arc::new(ArcSwap::default()))));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        assert_eq!(text.matches("le=\"+Inf\"").count(), 3, "one for each verb:\n{text}");
+        assert!(text.contains("tas_feed_policies 0.0\n") && !text.contains("{}"), "{text}");
+    }
 }

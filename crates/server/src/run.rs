@@ -31,11 +31,11 @@ pub fn run(args: &ServeArgs) -> Exit {
     chassis::logs::init(args.logs());
     let config = match args.resolve() {
         Ok(config) => config,
-        Err(wrong) => {
-            for problem in wrong {
+        Err(refusal) => {
+            for problem in &refusal.problems {
                 tracing::error!("{problem}");
             }
-            return Exit::Usage;
+            return refusal.exit;
         }
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -45,7 +45,10 @@ pub fn run(args: &ServeArgs) -> Exit {
             return Exit::Failed;
         }
     };
-    runtime.block_on(serve(config))
+    let exit = runtime.block_on(serve(config));
+    // A name look-up under way cannot be called off, and nobody waits for it any more.
+    runtime.shutdown_background();
+    exit
 }
 
 /// What the watches and the metrics add up to, and how it goes.
@@ -120,7 +123,7 @@ impl Parts {
             published: published.clone(),
         };
         let stop = reached(shutdown.clone(), Phase::Draining);
-        let refreshing = tokio::spawn(feed::run(refresher, wall_clock, stop));
+        let mut refreshing = tokio::spawn(feed::run(refresher, wall_clock, stop));
 
         let extender = Arc::new(Extender::new(Arc::clone(&published.view), config.score_top));
         let counters = Arc::new(Counters::default());
@@ -154,11 +157,22 @@ impl Parts {
         let admin = tokio::spawn(admin);
         let room = Room::new(config.body.bytes.saturating_mul(BODIES_AT_ONCE));
         let port = SchedulerPort::new(extender, config.body, room, Arc::new(wall_clock) as Clock);
-        let drained = chassis::serve(listener, port, limits, counters, shutdown.clone()).await;
-        let feed_ended = refreshing.await;
+        let serving = chassis::serve(listener, port, limits, counters, shutdown.clone());
+        let mut serving = std::pin::pin!(serving);
+        let drained = tokio::select! {
+            drained = &mut serving => drained,
+            _ = &mut refreshing => {
+                if shutdown.phase() < Phase::Draining {
+                    // Without it verdicts expire one by one; whoever starts us again does better.
+                    tracing::error!("the feed has ended by itself; stopping, so that we are started again");
+                    return Exit::Lost;
+                }
+                serving.await
+            }
+        };
         let _ = admin.await;
         tracing::info!(cut = drained.cut, "stopped");
-        if feed_ended.is_err() { Exit::Lost } else { drained.into() }
+        drained.into()
     }
 }
 

@@ -46,7 +46,10 @@ impl SchedulerPort {
         };
         let body = match chassis::body::read(body, self.limits, &self.room).await {
             Ok(body) => body,
-            Err(refusal) => return refusal.response(),
+            Err(refusal) => {
+                self.extender.counters.unread_body();
+                return refusal.response();
+            }
         };
         let started = Instant::now();
         let reply = self.extender.answer(&route, &body, (self.clock)());
