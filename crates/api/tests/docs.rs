@@ -6,16 +6,17 @@ use api::{Defaults, inspect};
 use serde_json::Value;
 
 const POLICY: &str = include_str!("../../../docs/policy.md");
+const README: &str = include_str!("../../../README.md");
 const CHECK: &str = include_str!("../../../docs/check.md");
 
 fn examples() -> Vec<&'static str> {
-    let blocks = POLICY.split("```yaml\n").skip(1);
+    let blocks = [README, POLICY].into_iter().flat_map(|page| page.split("```yaml\n").skip(1));
     blocks.map(|block| block.split("```").next().unwrap_or_default()).collect()
 }
 
 #[test]
 fn every_example_is_a_policy_without_a_warning() {
-    assert_eq!(examples().len(), 6);
+    assert_eq!(examples().len(), 7);
     for example in examples() {
         let reading = read(example.as_bytes(), &Limits::default());
         assert_eq!(reading.errors, [], "{example}");
