@@ -58,7 +58,7 @@ const ENTRIES: &[Entry] = &[
     },
     Entry {
         typed: "cluster up|down|status|logs …",
-        does: "a local Kubernetes with KWOK nodes and `tas` attached",
+        does: "a local Kubernetes with KWOK nodes and Prometheus, as plain processes",
         member: Some(TESTBED),
     },
 ];
