@@ -1,9 +1,10 @@
-//! Our way of talking to Kubernetes: a client with deadlines, lean watches, events, the definition of our policies,
-//! and the list of rights that all of it needs.
+//! Our way of talking to Kubernetes: a client with deadlines, lean watches, events, a lease with a fence, the
+//! definition of our policies, and the list of rights that all of it needs.
 
 mod client;
 pub mod definition;
 pub mod events;
+pub mod lease;
 pub mod lite;
 pub mod rights;
 mod trouble;

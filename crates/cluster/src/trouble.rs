@@ -20,6 +20,8 @@ pub enum Verb {
     Create,
     /// Change one.
     Patch,
+    /// Replace one.
+    Update,
 }
 
 impl Verb {
@@ -31,6 +33,7 @@ impl Verb {
             Self::Watch => "watch",
             Self::Create => "create",
             Self::Patch => "patch",
+            Self::Update => "update",
         }
     }
 }
