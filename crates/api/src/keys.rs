@@ -26,9 +26,13 @@ pub const POD_POLICY_LABEL: &str = "telemetry-policy";
 /// Extended resource that routes a pod through the extender.
 pub const SCHEDULING_RESOURCE: &str = "telemetry/scheduling";
 /// Value of the node label `<policy name>` while `deschedule` holds.
-pub const VIOLATING: &str = "violating";
+pub const VIOLATING: &str = engine::plan::VIOLATING;
 /// Node labels of `labeling` start with this and the policy's name; other software reads them byte for byte.
 pub const NODE_LABEL_PREFIX: &str = "telemetry.aware.scheduling.";
+/// Prefix of the key of our taints, before the policy's name; nobody else writes under it.
+pub const TAINT_PREFIX: &str = "telemetry-aware.github.io/";
+/// Annotation of a node that was touched to wake waiting pods; says when, in milliseconds since the epoch.
+pub const KICK_ANNOTATION: &str = "telemetry-aware.github.io/pods-woken-at";
 /// Annotation that says the same as `spec.mode`, for clusters whose installed CRD prunes that field.
 pub const MODE_ANNOTATION: &str = "telemetry-aware.github.io/mode";
 
@@ -63,6 +67,8 @@ pub const AGENT_PORT: u16 = 9103;
 pub const INSTALL_NAMESPACE: &str = "tas-system";
 /// Field manager of everything we apply.
 pub const FIELD_MANAGER: &str = "tas";
+/// Field manager of the annotation that wakes waiting pods, so that it never disturbs what else we apply.
+pub const KICK_MANAGER: &str = "tas-kick";
 
 /// The full key of a node label of `labeling`: `telemetry.aware.scheduling.<policy>/<key>`.
 pub fn node_label_key(policy: &str, key: &str) -> String {

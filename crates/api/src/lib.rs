@@ -8,6 +8,7 @@ pub mod duration;
 mod inspect;
 pub mod keys;
 pub mod manifest;
+pub mod marks;
 pub mod number;
 pub mod path;
 pub mod policy;

@@ -12,6 +12,7 @@ mod memory;
 mod messages;
 pub mod names;
 mod nodes;
+pub mod plan;
 pub mod policy;
 pub mod quantity;
 pub mod reason;

@@ -356,7 +356,27 @@ pub enum Mark {
     /// The label `<policy>=violating`, for an external descheduler.
     Label,
     /// A taint, for an unmodified scheduler.
-    Taint,
+    Taint(TaintEffect),
+}
+
+/// How strongly a taint keeps pods away, the weaker first. None of them evicts: that needs a budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TaintEffect {
+    /// Pods go elsewhere if they can.
+    #[default]
+    PreferNoSchedule,
+    /// Pods that do not tolerate it stay away.
+    NoSchedule,
+}
+
+impl TaintEffect {
+    /// As Kubernetes and policies write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PreferNoSchedule => "PreferNoSchedule",
+            Self::NoSchedule => "NoSchedule",
+        }
+    }
 }
 
 /// Labels for nodes.

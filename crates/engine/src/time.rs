@@ -32,6 +32,12 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// The moment so much earlier.
+    #[must_use]
+    pub fn before(self, stretch: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(stretch.as_millis()).unwrap_or(i64::MAX)))
+    }
+
     /// How long ago `earlier` was; nothing if it lies ahead.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0).max(0).unsigned_abs())

@@ -6,6 +6,7 @@ use crate::messages::Messages;
 use crate::names::PolicyKey;
 use crate::nodes::{NodeIndex, NodeIx};
 use crate::policy::{Policy, Rule};
+use crate::quantity::Quantity;
 use crate::reason::Reason;
 use crate::score::Scorer;
 use crate::snapshot::Snapshot;
@@ -99,6 +100,11 @@ impl Verdicts {
         let unheard_of =
             Row { verdict: Verdict::Unknown, ground: Ground::Missing, rule: 0, until: Timestamp::NEVER };
         self.rows.get(node.place()).map_or(unheard_of, |row| row.at(now))
+    }
+
+    /// The newest sample that the first rule was judged by.
+    pub(crate) fn observed(&self, node: NodeIx) -> Option<Quantity> {
+        Some(self.evidence.first()?.column.as_ref()?.get(node)?.value)
     }
 
     /// Why the verdict on a node is not a plain pass; `rules` are those it was judged by.

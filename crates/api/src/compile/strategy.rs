@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use engine::policy::{
     Combine, Deschedule, Direction, LabelRule, Labeling, MAX_PREFERENCES, Mark, Preference, Rule, RuleSet,
+    TaintEffect,
 };
 
 use super::{MAX_LABEL_NAME, contradictions, labels, rule};
@@ -16,7 +17,8 @@ use crate::problem::{Code, Findings, shortened};
 const MANY_RULES: usize = 100;
 
 /// The ways to mark a node, as policies write them.
-const MARKS: [(&str, Mark); 2] = [("Label", Mark::Label), ("Taint", Mark::Taint)];
+const MARKS: [(&str, Mark); 2] =
+    [("Label", Mark::Label), ("Taint", Mark::Taint(TaintEffect::PreferNoSchedule))];
 
 /// What a strategy needs to know of its policy.
 pub(super) struct Context<'a> {

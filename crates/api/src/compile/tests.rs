@@ -8,7 +8,7 @@ use std::time::Duration;
 use engine::names::{MetricName, PolicyRef};
 use engine::policy::{
     Combine, DEFAULT_MAX_AGE, Deschedule, Direction, Label, LabelRule, Labeling, Load, Mark, Mode, OnMissing,
-    Operator, Policy, Preference, Rule, RuleSet, Span, Threshold,
+    Operator, Policy, Preference, Rule, RuleSet, Span, TaintEffect, Threshold,
 };
 use engine::quantity::Quantity;
 
@@ -182,7 +182,10 @@ spec:
         on_missing: OnMissing::Deny,
         dontschedule: Some(RuleSet { combine: Combine::AllOf, rules: [power, free].into() }),
         scheduleonmetric: [cooler, roomier].into(),
-        deschedule: Some(Deschedule { when: any_of([errors]), marks: [Mark::Taint].into() }),
+        deschedule: Some(Deschedule {
+            when: any_of([errors]),
+            marks: [Mark::Taint(TaintEffect::PreferNoSchedule)].into(),
+        }),
         ..Policy::empty(PolicyRef::new("team", "p").unwrap())
     };
     assert_eq!(policy, Some(expected));
@@ -245,7 +248,10 @@ fn a_name_too_long_for_a_label_costs_the_label_and_nothing_else() {
         "deschedule: {action: [Label, Taint], rules: [{metricname: m, operator: LessThan, target: 1}]}",
     )
     .replace("name: p", &format!("name: {}", "p".repeat(64)));
-    assert_eq!(&*compiled(&yaml).policy.unwrap().deschedule.unwrap().marks, [Mark::Taint]);
+    assert_eq!(
+        &*compiled(&yaml).policy.unwrap().deschedule.unwrap().marks,
+        [Mark::Taint(TaintEffect::PreferNoSchedule)]
+    );
 }
 
 /// Every problem there is, in words. Each case is a policy and the reason why it is in the list.

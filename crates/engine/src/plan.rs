@@ -1,0 +1,213 @@
+//! What should change on the cluster, decided once per pass for all nodes and policies. [`plan()`] is a pure function;
+//! whoever leads carries the [`Plan`] out.
+//!
+//! `survey` looks at policies one by one, `slots` at what they may ask for, `node` at what one node carries and should
+//! carry. Laws: what is carried out is not planned again; nothing is ever added on what nobody knows; what somebody
+//! else wrote is never touched.
+
+mod change;
+mod ledger;
+mod marks;
+mod node;
+mod observed;
+mod outcome;
+mod rate;
+mod slots;
+mod survey;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use change::{Act, Deed, Kick, NodeChange, Plan, StatusChange};
+pub use ledger::Ledger;
+pub use marks::{LabelKey, MarkKey, NodeLabel, NodeMarks, Owner, SeenLabel, Taint, VIOLATING};
+pub use observed::{DEFAULT_UNKNOWN_HOLD, Limits, Namespaces, Observed, ObservedPolicy, Rate, Settings};
+pub use outcome::{Asks, Held, HeldBy, MAX_LISTED_NODES, Outcome, ViolatingNode};
+
+use crate::names::PolicyRef;
+use crate::nodes::NodeIx;
+use crate::time::Timestamp;
+use crate::view::View;
+use ledger::NodeRecord;
+use node::{Desk, Draft};
+use slots::Slots;
+use survey::{Node, Subject, Survey};
+
+/// What should change, and what to remember until the next call.
+///
+/// The view must be of a feed that has seen everything once; until then there is nothing to decide by.
+pub fn plan(view: &View, observed: &Observed, ledger: Ledger, now: Timestamp) -> (Plan, Ledger) {
+    let mut ledger = ledger.renumbered(&view.nodes);
+    let nodes = Node::all(view, observed);
+    let Survey { mut subjects, recovered } = Survey::of(view, observed, &mut ledger, &nodes, now);
+    share(&mut subjects);
+
+    let slots = Slots::of(&subjects);
+    let mut pass = Pass { observed, recovered, now, plan: Plan::default(), kicks: 0, held: Vec::new() };
+    let mut records = std::mem::take(&mut ledger.nodes);
+    let mut draft = Draft::default();
+    {
+        let hold = observed.settings.unknown_hold;
+        let desk = Desk { slots: &slots, subjects: &subjects, hold, now };
+        for node in &nodes {
+            let mut record = records.remove(node.name).unwrap_or_default();
+            desk.look(node, &record, &mut draft);
+            pass.node(node, &mut draft, &mut record, &mut ledger);
+            if !record.is_empty(now) {
+                ledger.nodes.insert(node.name.clone(), record);
+            }
+        }
+    }
+    drop(slots);
+    let held = std::mem::take(&mut pass.held);
+    for (cause, policy) in held {
+        match policy.and_then(|place| subjects.get_mut(place)) {
+            Some(subject) => subject.outcome.held.add(cause, 1),
+            None => pass.plan.held.add(cause, 1),
+        }
+    }
+    pass.statuses(subjects, &mut ledger);
+    (pass.plan, ledger)
+}
+
+/// Notes which policies write the same keys.
+fn share(subjects: &mut [Subject<'_>]) {
+    let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (place, subject) in subjects.iter().enumerate() {
+        let asks = subject.outcome.asks;
+        if (asks.labels && subject.labels) || (asks.taints && subject.taints) {
+            by_name.entry(subject.policy.name()).or_default().push(place);
+        }
+    }
+    let shared: Vec<Vec<usize>> = by_name.into_values().filter(|places| places.len() > 1).collect();
+    for places in shared {
+        let namespaces: Vec<Arc<str>> =
+            places.iter().map(|&place| Arc::from(subjects[place].policy.namespace())).collect();
+        for (own, &place) in places.iter().enumerate() {
+            let others = namespaces.iter().enumerate().filter(|(other, _)| *other != own);
+            subjects[place].outcome.shares = others.map(|(_, namespace)| Arc::clone(namespace)).collect();
+        }
+    }
+}
+
+/// One pass over the nodes.
+struct Pass<'a> {
+    observed: &'a Observed,
+    recovered: BTreeMap<NodeIx, &'a PolicyRef>,
+    now: Timestamp,
+    plan: Plan,
+    kicks: usize,
+    held: Vec<(HeldBy, Option<usize>)>,
+}
+
+impl Pass<'_> {
+    /// Writes the draft into the plan, unless something holds it back.
+    fn node(&mut self, node: &Node<'_>, draft: &mut Draft, record: &mut NodeRecord, ledger: &mut Ledger) {
+        let (now, settings) = (self.now, &self.observed.settings);
+        let limits = &settings.limits;
+        self.wake_at(draft.release);
+        self.held.append(&mut draft.held);
+        record.unknown = draft.take_unknown();
+        record.woken = record.woken.filter(|at| now.since(*at) <= settings.sync_period.saturating_mul(3));
+        if draft.changes() {
+            let room = [record.writes.ready(limits.node, now), ledger.cluster.ready(limits.cluster, now)];
+            let cause = if settings.paused {
+                Some(HeldBy::Pause)
+            } else if let Some(at) = room.into_iter().flatten().max() {
+                self.wake_at(Some(at));
+                Some(HeldBy::RateLimit)
+            } else {
+                None
+            };
+            if let Some(cause) = cause {
+                self.held.extend(draft.doers.iter().map(|policy| (cause, *policy)));
+                return;
+            }
+            // There is room in both, as was just asked.
+            let _ = (record.writes.take(limits.node, now), ledger.cluster.take(limits.cluster, now));
+            record.woken = Some(now);
+            self.plan.nodes.push(NodeChange {
+                node: node.name.clone(),
+                labels: draft.relabel.then(|| draft.labels.drain(..).collect()),
+                adopts: draft.adopts.drain(..).collect(),
+                leftovers: draft.leftovers.drain(..).collect(),
+                taints: draft.retaint.then(|| draft.taints.drain(..).collect()),
+                kick: None,
+                deeds: draft.deeds.drain(..).collect(),
+            });
+        } else if let Some(policy) = node.ix.and_then(|ix| self.recovered.get(&ix).copied()) {
+            self.kick(node, policy, record, ledger);
+        }
+    }
+
+    /// Wakes waiting pods by a write on a node they may go to again, unless that was done lately.
+    fn kick(&mut self, node: &Node<'_>, policy: &PolicyRef, record: &mut NodeRecord, ledger: &mut Ledger) {
+        let (now, settings) = (self.now, &self.observed.settings);
+        let limits = &settings.limits;
+        let last = record.woken.max(node.marks.kicked).filter(|at| *at <= now);
+        if let Some(at) = last.map(|at| at.after(settings.sync_period)).filter(|at| *at > now) {
+            return self.wake_at(Some(at));
+        }
+        if settings.paused {
+            return self.plan.held.add(HeldBy::Pause, 1);
+        }
+        let room = [record.kicks.ready(limits.kicks, now), ledger.cluster.ready(limits.cluster, now)];
+        let full = (self.kicks >= limits.kicks_at_once).then(|| now.after(settings.sync_period));
+        if let Some(at) = room.into_iter().flatten().chain(full).max() {
+            self.plan.held.add(HeldBy::RateLimit, 1);
+            return self.wake_at(Some(at));
+        }
+        let _ = (record.kicks.take(limits.kicks, now), ledger.cluster.take(limits.cluster, now));
+        record.woken = Some(now);
+        self.kicks += 1;
+        self.wake_at(Some(now.after(settings.sync_period)));
+        self.plan.nodes.push(NodeChange {
+            node: node.name.clone(),
+            labels: None,
+            adopts: Box::default(),
+            leftovers: Box::default(),
+            taints: None,
+            kick: Some(Kick { at: now, policy: policy.clone() }),
+            deeds: Box::default(),
+        });
+    }
+
+    /// What is true of each policy, where that is news and was not told a moment ago.
+    fn statuses(&mut self, subjects: Vec<Subject<'_>>, ledger: &mut Ledger) {
+        let interval = self.observed.settings.limits.status_interval;
+        for mut subject in subjects {
+            self.plan.held.add_all(&subject.outcome.held);
+            let due = match &subject.record.told {
+                None => true,
+                Some((told, _)) if **told == subject.outcome => false,
+                Some((told, _)) if told.is_about_another_policy(&subject.outcome) => true,
+                Some((_, at)) => {
+                    let next = at.after(interval);
+                    let due = next <= self.now || *at > self.now;
+                    if !due {
+                        self.wake_at(Some(next));
+                    }
+                    due
+                }
+            };
+            if due {
+                let outcome = Arc::new(std::mem::take(&mut subject.outcome));
+                subject.record.told = Some((Arc::clone(&outcome), self.now));
+                self.plan.statuses.push(StatusChange { policy: subject.policy.clone(), outcome });
+            }
+            ledger.policies.insert(subject.policy.clone(), subject.record);
+        }
+    }
+
+    fn wake_at(&mut self, at: Option<Timestamp>) {
+        self.plan.wake = self.plan.wake.into_iter().chain(at).min();
+    }
+}
+
+impl Outcome {
+    /// Whether somebody has changed the policy or the pause in between: such news does not wait.
+    fn is_about_another_policy(&self, now: &Self) -> bool {
+        let which = |outcome: &Self| (outcome.generation, outcome.judged, outcome.mode, outcome.paused);
+        which(self) != which(now)
+    }
+}
