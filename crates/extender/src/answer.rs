@@ -1,12 +1,15 @@
 //! From a request's body to the answer's: decode, look up, write.
 
+use std::borrow::Cow;
+
 use engine::names::PolicyKey;
 use engine::time::Timestamp;
 use engine::{Ruling, View};
 
 use crate::counters::add;
-use crate::decode::{Args, DecodeError, PodRef, PreemptArgs, Text, Victims};
-use crate::{Extender, Reply};
+use crate::decode::{Args, DecodeError, PodRef, PreemptArgs};
+use crate::write::{List, Run, write_plain, write_text};
+use crate::{Extender, Names, Reply};
 
 /// Which nodes may take the pod.
 pub(crate) fn filter(to: &Extender, view: &View, body: &[u8], now: Timestamp) -> Result<Reply, DecodeError> {
@@ -29,9 +32,20 @@ pub(crate) fn filter(to: &Extender, view: &View, body: &[u8], now: Timestamp) ->
     match &args.names {
         None => out.extend_from_slice(b"null"),
         Some(asked) => {
-            let names: Vec<&str> = asked.iter().map(Text::as_str).collect();
+            let names = asked.texts();
             let mut list = List::open(&mut out, b"[");
-            judge(to, view, policy, &names, now, &mut refused, |place| list.text(names[place]));
+            match asked {
+                Names::Plain(_) => {
+                    let mut run = Run::of(body);
+                    judge(to, view, policy, &names, now, &mut refused, |place| {
+                        run.add(&mut list, names[place]);
+                    });
+                    run.end(&mut list);
+                }
+                Names::Escaped(_) => {
+                    judge(to, view, policy, &names, now, &mut refused, |place| list.text(names[place]));
+                }
+            }
             list.close(b"]");
         }
     }
@@ -79,20 +93,16 @@ pub(crate) fn prioritize(
     now: Timestamp,
 ) -> Result<Reply, DecodeError> {
     let args = Args::decode(body)?;
-    let names: Vec<&str> = match (&args.names, &args.nodes) {
-        (Some(names), _) => names.iter().map(Text::as_str).collect(),
+    let names: Cow<'_, [&str]> = match (&args.names, &args.nodes) {
+        (Some(names), _) => names.texts(),
         (None, Some(nodes)) => nodes.iter().map(|node| node.name.as_str()).collect(),
-        (None, None) => Vec::new(),
+        (None, None) => Cow::Borrowed(&[]),
     };
     let policy = policy_of(to, view, &args.pod, now);
     let scores = policy.and_then(|policy| engine::scores(view, policy, &names, to.score_top, now));
-    let mut out = Vec::with_capacity(names.iter().map(|name| name.len() + 24).sum::<usize>() + 2);
-    let mut list = List::open(&mut out, b"[");
-    for (name, score) in names.iter().zip(scores.unwrap_or_default()) {
-        list.score(name, score);
-    }
-    list.close(b"]");
-    Ok(Reply::ok(out))
+    let write_name = if matches!(args.names, Some(Names::Plain(_))) { write_plain } else { write_text };
+    let body = scores.map_or_else(|| b"[]".to_vec(), |scores| to.scores.write(&names, &scores, write_name));
+    Ok(Reply::ok(body))
 }
 
 /// On which nodes eviction would be of any use: a node the policy refuses stays refused without its pods.
@@ -123,89 +133,4 @@ fn policy_of<'p>(to: &Extender, view: &View, pod: &'p PodRef<'_>, now: Timestamp
         return None;
     }
     Some(policy)
-}
-
-/// Writes JSON items with commas between them.
-struct List<'o> {
-    out: &'o mut Vec<u8>,
-    empty: bool,
-}
-
-impl<'o> List<'o> {
-    fn open(out: &'o mut Vec<u8>, with: &[u8]) -> Self {
-        out.extend_from_slice(with);
-        Self { out, empty: true }
-    }
-
-    fn close(self, with: &[u8]) {
-        self.out.extend_from_slice(with);
-    }
-
-    fn comma(&mut self) {
-        if !std::mem::take(&mut self.empty) {
-            self.out.push(b',');
-        }
-    }
-
-    fn raw(&mut self, json: &str) {
-        self.comma();
-        self.out.extend_from_slice(json.as_bytes());
-    }
-
-    fn text(&mut self, text: &str) {
-        self.comma();
-        write_text(self.out, text);
-    }
-
-    fn key(&mut self, key: &str) {
-        self.text(key);
-        self.out.push(b':');
-    }
-
-    fn pair(&mut self, key: &str, value: &str) {
-        self.key(key);
-        write_text(self.out, value);
-    }
-
-    fn score(&mut self, host: &str, score: u32) {
-        self.comma();
-        self.out.extend_from_slice(br#"{"Host":"#);
-        write_text(self.out, host);
-        self.out.extend_from_slice(br#","Score":"#);
-        write_number(self.out, i64::from(score));
-        self.out.push(b'}');
-    }
-
-    fn victims(&mut self, victims: &Victims<'_>) {
-        match victims {
-            Victims::Short(raw) => self.out.extend_from_slice(raw.get().as_bytes()),
-            Victims::Long { uids, broken_budgets } => {
-                let mut pods = List::open(self.out, br#"{"Pods":["#);
-                for uid in uids {
-                    pods.comma();
-                    pods.out.extend_from_slice(br#"{"UID":"#);
-                    write_text(pods.out, uid.as_str());
-                    pods.out.push(b'}');
-                }
-                pods.close(br#"],"NumPDBViolations":"#);
-                write_number(self.out, *broken_budgets);
-                self.out.push(b'}');
-            }
-        }
-    }
-}
-
-fn write_text(out: &mut Vec<u8>, text: &str) {
-    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
-        out.push(b'"');
-        out.extend_from_slice(text.as_bytes());
-        out.push(b'"');
-    } else {
-        // Writing to memory cannot fail.
-        let _ = serde_json::to_writer(out, text);
-    }
-}
-
-fn write_number(out: &mut Vec<u8>, number: i64) {
-    let _ = serde_json::to_writer(out, &number);
 }

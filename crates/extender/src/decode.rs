@@ -10,11 +10,15 @@ use engine::names::PolicyKey;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::names::Names;
+
 /// Why a body is not such a message.
 #[derive(Debug)]
 pub enum DecodeError {
     /// Nothing was sent.
     Empty,
+    /// Not text; how many bytes of it are.
+    NotUtf8(usize),
     /// Not JSON, or not of the expected shape.
     Malformed(serde_json::Error),
     /// A request about no pod.
@@ -28,6 +32,9 @@ impl fmt::Display for DecodeError {
         match self {
             Self::Empty => {
                 f.write_str("the body is empty; send the JSON that kube-scheduler sends its extenders")
+            }
+            Self::NotUtf8(good) => {
+                write!(f, "the body is not UTF-8 from byte {good} on; send it as JSON in UTF-8")
             }
             Self::Malformed(error) => write!(f, "the body is not an extender request: {error}"),
             Self::NoPod => f.write_str("\"Pod\" is missing or null; say which pod is to be placed"),
@@ -46,7 +53,7 @@ pub struct Args<'a> {
     /// The pod to be placed.
     pub pod: PodRef<'a>,
     /// The nodes by name, where the scheduler trusts us to know them.
-    pub names: Option<Vec<Text<'a>>>,
+    pub names: Option<Names<'a>>,
     /// The nodes in full.
     pub nodes: Option<Vec<FullNode<'a>>>,
 }
@@ -115,7 +122,9 @@ fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, DecodeError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Err(DecodeError::Empty);
     }
-    serde_json::from_slice(body).map_err(DecodeError::Malformed)
+    // Checked once for the whole body, instead of once per text.
+    let text = std::str::from_utf8(body).map_err(|error| DecodeError::NotUtf8(error.valid_up_to()))?;
+    serde_json::from_str(text).map_err(DecodeError::Malformed)
 }
 
 /// A text that borrows from the body unless it holds escapes.
@@ -286,12 +295,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for PolicyLabel<'a> {
 
 struct ArgsWire<'a> {
     pod: Option<PodRef<'a>>,
-    names: Option<Vec<Text<'a>>>,
+    names: Option<Names<'a>>,
     nodes: Option<NodeList<'a>>,
 }
 
 any_case_message!(
-    ArgsWire { pod: Option<PodRef<'de>> = "Pod", names: Option<Vec<Text<'de>>> = "NodeNames", nodes: Option<NodeList<'de>> = "Nodes" },
+    ArgsWire { pod: Option<PodRef<'de>> = "Pod", names: Option<Names<'de>> = "NodeNames", nodes: Option<NodeList<'de>> = "Nodes" },
     "an object with Pod and NodeNames or Nodes"
 );
 

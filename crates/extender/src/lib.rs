@@ -7,9 +7,11 @@
 mod answer;
 mod counters;
 mod decode;
+mod names;
 mod reply;
 mod route;
 mod sightings;
+mod write;
 
 use arc_swap::ArcSwap;
 use engine::View;
@@ -18,6 +20,7 @@ use std::sync::Arc;
 
 pub use counters::{Counters, Counts, DURATION_BUCKETS_MICROS, Durations};
 pub use decode::{Args, DecodeError, PodRef, PreemptArgs};
+pub use names::Names;
 pub use reply::Reply;
 pub use route::{Route, Verb};
 pub use sightings::{Sighting, Sightings};
@@ -33,6 +36,7 @@ pub const DEFAULT_SCORE_TOP: u32 = 10;
 pub struct Extender {
     view: Arc<ArcSwap<View>>,
     score_top: u32,
+    scores: write::Scores,
     /// What happened so far.
     pub counters: Counters,
     /// Which wired-up schedulers called, by the token in their URL.
@@ -47,6 +51,7 @@ impl Extender {
         Self {
             view,
             score_top,
+            scores: write::Scores::up_to(score_top),
             counters: Counters::default(),
             via: Sightings::new(MAX_SIGHTINGS),
             missing_policies: Sightings::new(MAX_SIGHTINGS),

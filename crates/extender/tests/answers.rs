@@ -179,6 +179,27 @@ fn escapes_duplicates_and_many_names_are_answered() {
 }
 
 #[test]
+fn names_that_pass_side_by_side_are_copied_whatever_stands_between_them() {
+    let failed = r#","FailedNodes":{},"FailedAndUnresolvableNodes":{"b":"default/power: node_power over 30"},"Error":""}"#;
+    for (asked, passed) in [
+        (r#"["a","c","b","d","e"]"#, r#"["a","c","d","e"]"#),
+        (
+            r#"[ "a" , "c",
+            "b","d"]"#,
+            r#"["a","c","d"]"#,
+        ),
+        (r#"["b","a"]"#, r#"["a"]"#),
+        (r#"["","b",""]"#, r#"["",""]"#),
+        (r#"["a","a","b"]"#, r#"["a","a"]"#),
+        (r#"["b"]"#, "[]"),
+    ] {
+        let expected = format!(r#"{{"Nodes":null,"NodeNames":{passed}{failed}"#);
+        assert_answer(FILTER, &names_only("power", asked), &expected);
+    }
+    assert_answer(PRIORITIZE, &names_only("power", "[]"), "[]");
+}
+
+#[test]
 fn the_via_prefix_counts_who_called() {
     let extender = extender();
     for path in ["/via/main/cp-1/7/scheduler/filter", "/via/main/cp-1/7/scheduler/prioritize"] {
