@@ -1,5 +1,6 @@
 //! `tas serve` in a cluster, under its generated rights and over mutual TLS, with kube-scheduler calling it.
 
+use api::scheduler::{Caller, DOCUMENTED};
 use testbed::component::Start;
 use testbed::pki::{self, Authority};
 use testbed::wait::until;
@@ -147,13 +148,16 @@ fn as_float(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// A configuration with one extender. For whole nodes it is the stanza that Intel's documents print, but for
-/// the address, the CA (without which kube-scheduler checks nobody) and the weight of Intel's own test suite.
-fn configuration(payload: Payload, port: u16, [ca, certificate, key]: [&str; 3]) -> String {
-    let (cache, weight, more) = match payload {
-        Payload::NamesOnly => ("true", 12, "  preemptVerb: scheduler/preempt\n  httpTimeout: 500ms\n"),
-        Payload::FullNodes => ("false", 100, ""),
-    };
+/// What makes the scheduler ask us: by names it is the configuration of our documents, with whole nodes the stanza
+/// that Intel's documents print, but for the CA (without which kube-scheduler checks nobody) and the weight of
+/// Intel's own test suite. Addresses and files are this cluster's in both.
+fn configuration(payload: Payload, port: u16, [ca_file, cert_file, key_file]: [&str; 3]) -> String {
+    let url = &format!("https://127.0.0.1:{port}");
+    if payload == Payload::NamesOnly {
+        let schedulers = &["default-scheduler", "secondary-scheduler"];
+        let caller = Caller { url, ca_file, cert_file, key_file, schedulers, ..DOCUMENTED };
+        return api::scheduler::configuration(&caller);
+    }
     format!(
         "apiVersion: kubescheduler.config.k8s.io/v1\n\
          kind: KubeSchedulerConfiguration\n\
@@ -161,21 +165,20 @@ fn configuration(payload: Payload, port: u16, [ca, certificate, key]: [&str; 3])
          - schedulerName: default-scheduler\n\
          - schedulerName: secondary-scheduler\n\
          extenders:\n\
-         - urlPrefix: https://127.0.0.1:{port}\n\
+         - urlPrefix: {url}\n\
          \x20 filterVerb: scheduler/filter\n\
          \x20 prioritizeVerb: scheduler/prioritize\n\
-         {more}\
-         \x20 weight: {weight}\n\
+         \x20 weight: 100\n\
          \x20 enableHTTPS: true\n\
-         \x20 nodeCacheCapable: {cache}\n\
+         \x20 nodeCacheCapable: false\n\
          \x20 ignorable: true\n\
          \x20 managedResources:\n\
          \x20 - name: telemetry/scheduling\n\
          \x20   ignoredByScheduler: true\n\
          \x20 tlsConfig:\n\
          \x20   insecure: false\n\
-         \x20   caFile: {ca}\n\
-         \x20   certFile: {certificate}\n\
-         \x20   keyFile: {key}\n"
+         \x20   caFile: {ca_file}\n\
+         \x20   certFile: {cert_file}\n\
+         \x20   keyFile: {key_file}\n"
     )
 }

@@ -12,10 +12,12 @@ use crate::process::{cargo, gather};
 use crate::terminal::say;
 use crate::workspace::Workspace;
 
-/// A committed file and the cargo example that prints it.
+/// A committed file, or a part of one, and the cargo example that prints it.
 #[derive(Clone, Copy, Debug)]
 struct Output {
     path: &'static str,
+    /// The name of the part between `<!-- generated: NAME -->` and `<!-- end of NAME -->`; without it, the whole file.
+    part: Option<&'static str>,
     package: &'static str,
     example: &'static str,
 }
@@ -23,11 +25,17 @@ struct Output {
 /// Every generated file: its path, and the package and example whose standard output it is. The names of examples must
 /// differ between packages, because all are built at once.
 const OUTPUTS: &[Output] = &[
-    Output { path: "deploy/crds/telemetry.intel.com_taspolicies.yaml", package: "tas-api", example: "crd" },
-    Output { path: "docs/demo.svg", package: "tas-cli", example: "picture" },
-    Output { path: "docs/metrics-agent.md", package: "tas-agent", example: "metrics_reference" },
-    Output { path: "docs/reference/cli.md", package: "tas-cli", example: "reference" },
-    Output { path: "deploy/rbac/tas-serve.yaml", package: "tas-cluster", example: "rbac" },
+    Output {
+        path: "deploy/crds/telemetry.intel.com_taspolicies.yaml",
+        part: None,
+        package: "tas-api",
+        example: "crd",
+    },
+    Output { path: "docs/demo.svg", part: None, package: "tas-cli", example: "picture" },
+    Output { path: "docs/metrics-agent.md", part: None, package: "tas-agent", example: "metrics_reference" },
+    Output { path: "docs/reference/cli.md", part: None, package: "tas-cli", example: "reference" },
+    Output { path: "deploy/rbac/tas-serve.yaml", part: None, package: "tas-cluster", example: "rbac" },
+    Output { path: "README.md", part: Some("scheduler"), package: "tas-api", example: "scheduler" },
 ];
 
 /// What to do with what the producers print.
@@ -49,7 +57,11 @@ fn generate(root: &Path, outputs: &[Output], mode: Mode) -> Result<(), String> {
     let producers = build(root, outputs)?;
     let mut wrong = Vec::new();
     for (output, producer) in outputs.iter().zip(producers) {
-        let done = produce(root, &producer).and_then(|fresh| match mode {
+        let fresh = produce(root, &producer).and_then(|printed| match output.part {
+            None => Ok(printed),
+            Some(part) => put(root, output.path, part, &printed),
+        });
+        let done = fresh.and_then(|fresh| match mode {
             Mode::Write => write(root, output.path, &fresh)
                 .map(|written| say(format_args!("{} … {written}", output.path))),
             Mode::Compare => compare(root, output.path, &fresh),
@@ -121,6 +133,25 @@ fn produce(root: &Path, producer: &Path) -> Result<Vec<u8>, String> {
         return Err(format!("`{}` printed nothing", producer.display()));
     }
     Ok(printed.stdout)
+}
+
+/// The committed file with the named part replaced by what was printed.
+fn put(root: &Path, path: &str, part: &str, printed: &[u8]) -> Result<Vec<u8>, String> {
+    let file = committed(&root.join(path))?.unwrap_or_default();
+    let file = String::from_utf8(file).map_err(|_| "is not text".to_owned())?;
+    let (begin, end) = (format!("<!-- generated: {part} -->\n"), format!("<!-- end of {part} -->"));
+    let marked = file.split_once(&begin).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(&end)?;
+        Some((before, after))
+    });
+    let Some((before, after)) = marked else {
+        return Err(format!(
+            "has no place for {part}; it begins with {:?} and ends with {end:?}",
+            begin.trim()
+        ));
+    };
+    let printed = String::from_utf8_lossy(printed);
+    Ok(format!("{before}{begin}{printed}{end}{after}").into_bytes())
 }
 
 fn committed(path: &Path) -> Result<Option<Vec<u8>>, String> {
@@ -272,6 +303,20 @@ mod tests {
             stale,
             "is not what its program prints; run `cargo xtask gen` and commit the result\n  \
              first difference in line 1:\n  committed  new\\n\n  generated  newer\\n"
+        );
+        std::fs::remove_dir_all(root).expect("our own directory");
+    }
+
+    #[test]
+    fn a_part_of_a_file_is_replaced_and_the_rest_stays() {
+        let root = std::env::temp_dir().join(format!("xtask-part-{}", std::process::id()));
+        let file = b"a\n<!-- generated: x -->\nold\n<!-- end of x -->\nb\n";
+        assert_eq!(write(&root, "page.md", file), Ok("written"));
+        let fresh = put(&root, "page.md", "x", b"new\n").expect("it has the place");
+        assert_eq!(String::from_utf8_lossy(&fresh), "a\n<!-- generated: x -->\nnew\n<!-- end of x -->\nb\n");
+        assert_eq!(
+            put(&root, "page.md", "y", b"new\n"),
+            Err("has no place for y; it begins with \"<!-- generated: y -->\" and ends with \"<!-- end of y -->\"".into())
         );
         std::fs::remove_dir_all(root).expect("our own directory");
     }

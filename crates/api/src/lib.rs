@@ -13,6 +13,7 @@ pub mod number;
 pub mod path;
 pub mod policy;
 pub mod problem;
+pub mod scheduler;
 mod shape;
 
 pub use compile::{Compiled, Defaults, compile};

@@ -29,7 +29,7 @@ pub use sightings::{Sighting, Sightings};
 pub const MAX_SIGHTINGS: usize = 256;
 
 /// The scheduler's highest nominal extender score.
-pub const DEFAULT_SCORE_TOP: u32 = 10;
+pub const DEFAULT_SCORE_TOP: u32 = api::scheduler::TOP_SCORE;
 
 /// What the routes share.
 #[derive(Debug)]

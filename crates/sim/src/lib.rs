@@ -18,7 +18,7 @@ mod trial;
 pub use cluster::{Cluster, Reading, Scheduler, Tally};
 pub use happening::{Decision, Happening, What};
 pub use machine::{LINE_MW, Machine};
-pub use placing::{Ask, Candidate, TELEMETRY_WEIGHT, TOP_SCORE, by_engine};
+pub use placing::{Ask, Candidate, by_engine};
 pub use scenario::{InFlight, Incident, Pod, Scenario, Trouble};
 pub use signal::{Kind, Signal, Signals};
 pub use story::{MAX_NODES, chapter_s};

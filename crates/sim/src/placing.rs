@@ -4,17 +4,10 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use api::scheduler::{SCORE_SCALE, TELEMETRY_WEIGHT, TOP_SCORE};
 use engine::names::PolicyKey;
 use engine::time::Timestamp;
 use engine::{Ruling, View, answer, scores};
-
-/// The weight we recommend for the extender. The default plugins together give up to 1,200 points, the
-/// scheduler multiplies an extender's score by ten, so 12 × 10 × [`TOP_SCORE`] gives telemetry as many.
-pub const TELEMETRY_WEIGHT: u32 = 12;
-/// The best score an extender gives.
-pub const TOP_SCORE: u32 = 10;
-/// What the scheduler multiplies an extender's scores by, to bring them to the scale of its own.
-const SCALE: u32 = 10;
 
 /// What is asked for one pod. Everything a request to an extender needs; `view` is what it answers from.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +29,7 @@ pub struct Ask<'a> {
 pub struct Candidate {
     /// Which of the nodes asked about, by its place.
     pub place: usize,
-    /// How good it is, from 0 to [`TOP_SCORE`].
+    /// How good it is, from 0 to [`api::scheduler::TOP_SCORE`].
     pub score: u32,
 }
 
@@ -83,7 +76,7 @@ impl Room {
 
 /// The scheduler's total for a node.
 pub(crate) fn total(least_allocated: u32, telemetry: u32) -> u32 {
-    least_allocated + telemetry.min(TOP_SCORE) * SCALE * TELEMETRY_WEIGHT
+    least_allocated + telemetry.min(TOP_SCORE) * SCORE_SCALE * TELEMETRY_WEIGHT
 }
 
 #[cfg(test)]
