@@ -101,6 +101,20 @@ impl Signals {
     }
 }
 
+/// Listens to signals on a thread of its own, for programs that wait for other things than ours. From here on
+/// SIGTERM and SIGINT end nobody; whoever calls this looks at the phase from time to time.
+pub fn listen() -> std::io::Result<Shutdown> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let (trigger, shutdown) = channel();
+    let signals = {
+        let _within = runtime.enter();
+        Signals::install()?
+    };
+    let drive = move || runtime.block_on(signals.drive(trigger, Duration::ZERO));
+    std::thread::Builder::new().name("signals".to_owned()).spawn(drive)?;
+    Ok(shutdown)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

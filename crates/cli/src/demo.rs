@@ -1,6 +1,7 @@
 //! `tas demo`: one seed, two clusters in virtual time, with and without a policy.
 
 mod args;
+mod caller;
 pub mod canvas;
 mod card;
 mod frame;
@@ -24,6 +25,7 @@ use crate::check;
 use crate::terminal::{Paint, harmless};
 
 pub use args::{Arguments, Output};
+pub use caller::Caller;
 use canvas::Colour;
 pub use frame::frame;
 pub use stage::Stage;
@@ -45,11 +47,16 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     };
     let length_s = arguments.length.map_or_else(|| chapter_s(&policy), whole_seconds);
     let scenario = Scenario::story(arguments.seed, &policy, arguments.nodes, length_s);
-    let mut stage = Stage::new(Trial::new(scenario, policy), program());
+    let mut caller = match Caller::new() {
+        Ok(caller) => caller,
+        Err(error) => return ended(Err(error)),
+    };
+    let mut stage = Stage::new(Trial::new(scenario, policy), program(), move |ask| caller.ask(ask));
     ended(match arguments.output {
         Output::Json => {
-            stage.play_until(length_s);
-            report::json(&stage).map_err(io::Error::from).and_then(|json| print(&format!("{json}\n")))
+            let played = stage.play_until(length_s);
+            let report = played.and_then(|()| Ok(report::json(&stage)?));
+            report.and_then(|json| print(&format!("{json}\n")))
         }
         Output::Human => watch(&mut stage, arguments.speed),
     })

@@ -262,6 +262,22 @@ fn any_way_to_quit_gives_the_terminal_back_as_it_was() {
 }
 
 #[test]
+fn a_signal_gives_the_terminal_back_as_it_was() {
+    for signal in ["TERM", "INT"] {
+        let mut screen = Screen::new(80, 24);
+        let before = screen.settings();
+        let mut child = screen.start(&mut tas(&["demo"]));
+        screen.wait_for("q quits");
+        let killed = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        screen.wait_for(OWN_SCREEN);
+        screen.wait_for("tas demo --seed 2");
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        assert_eq!(screen.settings(), before);
+    }
+}
+
+#[test]
 fn the_end_of_the_story_gives_the_terminal_back_by_itself() {
     let mut screen = Screen::new(80, 24);
     let mut child = screen.start(&mut tas(&["demo", "--for", "20s", "--speed", "1000"]));

@@ -3,6 +3,7 @@
 //! [`args`] turns what was typed into what to do, [`run`] does it, [`metrics`] tells how it goes.
 
 pub mod args;
+pub mod loopback;
 pub mod metrics;
 mod run;
 pub mod scheduler_port;

@@ -2,8 +2,8 @@
 //! that come and go. Everything follows from one seed.
 //!
 //! A [`Scenario`] is data, a [`Trial`] plays it twice side by side: placing by requests alone, and placing
-//! with a policy. Who answers for the policy is a closure ([`Ask`] in, [`Candidate`]s out), so that the real
-//! extender behind a socket can stand where [`by_engine`] stands.
+//! with a policy. Who answers for the policy is a closure ([`Ask`] in, [`Candidate`]s out): the real extender
+//! behind a socket in the demo, [`by_engine`] where no socket is wanted.
 
 mod chance;
 mod cluster;

@@ -27,7 +27,7 @@ pub(super) fn tell(stage: &mut Stage, out: &mut impl Write, pace: Option<Duratio
         words::limit(&stage.trial),
     )?;
     while !stage.is_over() {
-        stage.step();
+        stage.step()?;
         for happening in stage.trial.with().news() {
             let text = text(&words::told(&stage.trial, happening));
             writeln!(out, "{:>7}  {text}", words::clock(happening.at_s))?;

@@ -1,7 +1,9 @@
-//! The demo on a terminal: frames as time passes, until the end or `q`.
+//! The demo on a terminal: frames as time passes, until the end, `q` or a signal.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
+
+use chassis::shutdown::{self, Phase};
 
 use super::canvas::{Colour, Size};
 use super::frame::{frame, height_of_the_end};
@@ -13,12 +15,18 @@ const FRAME: Duration = Duration::from_millis(66);
 
 /// Plays the stage at so many virtual seconds a second; leaves the last picture on the screen.
 pub(super) fn play(stage: &mut Stage, speed: f64, colour: Colour) -> io::Result<()> {
+    // Before the terminal is taken, so that no signal can end us without giving it back.
+    let asked = shutdown::listen()?;
     let screen = Screen::take()?;
     let mut clock = Clock { virtual_s: 0.0, seen: Instant::now(), speed, runs: true };
     while !stage.is_over() {
-        stage.play_until(clock.advance(Instant::now()));
+        stage.play_until(clock.advance(Instant::now()))?;
         screen.show(&frame(stage, Screen::size()).ansi(colour, "\r\n"))?;
-        match screen.key(FRAME)? {
+        let key = screen.key(FRAME)?;
+        if asked.phase() > Phase::Serving {
+            stage.stop();
+        }
+        match key {
             Some(Key::Quit) => stage.stop(),
             Some(Key::Pause) => clock.runs = !clock.runs,
             Some(Key::Other) | None => {}

@@ -1,16 +1,20 @@
 use proptest::prelude::*;
-use sim::{Scenario, Trial, chapter_s};
+use sim::{Ask, Candidate, Scenario, Trial, by_engine, chapter_s};
 
 use super::super::canvas::{Colour, Size};
 use super::super::power_policy;
 use super::super::stage::Stage;
 use super::frame;
 
+fn direct(ask: &Ask<'_>) -> std::io::Result<Vec<Candidate>> {
+    by_engine(ask).map_err(|never| match never {})
+}
+
 fn stage_at(second: u32) -> Stage {
     let policy = power_policy();
     let scenario = Scenario::story(1, &policy, 8, chapter_s(&policy));
-    let mut stage = Stage::new(Trial::new(scenario, policy), "tas");
-    stage.play_until(second);
+    let mut stage = Stage::new(Trial::new(scenario, policy), "tas", direct);
+    stage.play_until(second).unwrap();
     stage
 }
 
@@ -52,8 +56,8 @@ fn a_tiny_screen_keeps_what_matters() {
 fn more_nodes_than_rows_are_counted() {
     let policy = power_policy();
     let scenario = Scenario::story(1, &policy, 100, 60);
-    let mut stage = Stage::new(Trial::new(scenario, policy), "tas");
-    stage.play_until(50);
+    let mut stage = Stage::new(Trial::new(scenario, policy), "tas", direct);
+    stage.play_until(50).unwrap();
     let picture = frame(&stage, Size { width: 80, height: 24 }).plain();
     assert_eq!(picture.matches("… and 89 more nodes").count(), 2, "{picture}");
 }
