@@ -249,6 +249,7 @@ fn pruned_elsewhere(spec: &TasPolicySpec, at: &FieldPath, findings: &mut Finding
     mark("maxAge", spec.max_age.is_some());
     for strategy in spec.strategies.values() {
         mark("action", strategy.action.is_some());
+        mark("taintEffect", strategy.taint_effect.is_some());
         for rule in &strategy.rules {
             mark("clear", rule.clear.is_some());
             mark("for", rule.hold.is_some());

@@ -15,6 +15,7 @@ pub mod policy;
 pub mod problem;
 pub mod scheduler;
 mod shape;
+pub mod status;
 
 pub use compile::{Compiled, Defaults, compile};
 pub use crd::{crd, crd_yaml};

@@ -8,10 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use kube::{CustomResource, KubeSchema, Resource};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::number::Number;
 
@@ -22,7 +22,7 @@ pub const MAX_RULES: usize = 1000;
 /// Most labels of a rule.
 pub const MAX_LABELS: usize = 64;
 /// Most nodes that a status lists by name; the count beside the list is exact.
-pub const MAX_LISTED_NODES: usize = 50;
+pub const MAX_LISTED_NODES: usize = engine::plan::MAX_LISTED_NODES;
 /// What a duration must look like: Go syntax without a sign.
 pub const DURATION_PATTERN: &str = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(h|m|s|ms|us|µs|μs|ns))+)$";
 /// Longest duration text.
@@ -39,8 +39,13 @@ pub struct TasPolicy {
     pub metadata: ObjectMeta,
     /// What the user wants.
     pub spec: TasPolicySpec,
-    /// What we made of it.
+    /// What we made of it. A status that we cannot read is as good as none: it is ours to write again.
+    #[serde(deserialize_with = "readable")]
     pub status: Option<TasPolicyStatus>,
+}
+
+fn readable<'de, D: Deserializer<'de>>(status: D) -> Result<Option<TasPolicyStatus>, D::Error> {
+    Ok(serde_json::from_value(serde_json::Value::deserialize(status)?).ok())
 }
 
 /// The form that carries group, version and kind; the one place where the derive macro needs its own struct.
@@ -65,13 +70,23 @@ impl From<TasPolicy> for Definition {
     status = "TasPolicyStatus",
     derive = "PartialEq",
     doc = "Places pods by what the machines are really doing. A pod names its policy with the label telemetry-policy.",
-    printcolumn(json_path = ".spec.mode", name = "Mode", type_ = "string"),
     printcolumn(
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        name = "Ready",
+        json_path = ".status.conditions[?(@.type==\"Accepted\")].status",
+        name = "Accepted",
+        type_ = "string"
+    ),
+    printcolumn(
+        json_path = ".status.conditions[?(@.type==\"MetricsAvailable\")].status",
+        name = "Metrics",
+        type_ = "string"
+    ),
+    printcolumn(
+        json_path = ".status.conditions[?(@.type==\"Enforced\")].reason",
+        name = "Enforced",
         type_ = "string"
     ),
     printcolumn(json_path = ".status.violating.count", name = "Violating", type_ = "integer"),
+    printcolumn(json_path = ".status.violating.unknown", name = "Unknown", type_ = "integer", priority = 1),
     printcolumn(json_path = ".status.message", name = "Message", type_ = "string", priority = 1),
     printcolumn(json_path = ".metadata.creationTimestamp", name = "Age", type_ = "date")
 )]
@@ -85,6 +100,7 @@ pub struct TasPolicySpec {
         validation = Rule::new("self.all(k, k == 'scheduleonmetric' || self[k].rules.all(r, !has(r.weight) && !has(r.normalize)))").message("weight and normalize have a meaning only under scheduleonmetric"),
         validation = Rule::new("!('scheduleonmetric' in self) || self['scheduleonmetric'].rules.all(r, !has(r.clear) && !has(r.__for__))").message("clear and for have no meaning under scheduleonmetric, where no rule is a violation"),
         validation = Rule::new("self.all(k, k == 'deschedule' || !has(self[k].action))").message("action has a meaning only under deschedule"),
+        validation = Rule::new("self.all(k, !has(self[k].taintEffect) || (k == 'deschedule' && has(self[k].action) && 'Taint' in self[k].action))").message("taintEffect has a meaning only under deschedule, beside the action Taint"),
     )]
     pub strategies: BTreeMap<String, Strategy>,
     /// Enforce (the default) acts. Shadow evaluates and reports, but refuses, scores, labels and evicts nothing.
@@ -122,6 +138,11 @@ pub struct Strategy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<DescheduleAction>", length(min = 1, max = 2))]
     pub action: Option<Vec<String>>,
+    /// Beside the action Taint: PreferNoSchedule (the default) asks new pods to go elsewhere, NoSchedule keeps them away.
+    /// Neither evicts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("enum" = ["PreferNoSchedule", "NoSchedule"]))]
+    pub taint_effect: Option<String>,
 }
 
 /// A way to mark a node.
@@ -211,7 +232,7 @@ pub struct TasPolicyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub observed_generation: Option<i64>,
-    /// Ready, and what else is true of the policy.
+    /// Accepted, MetricsAvailable, Enforced and Violating, each with its reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -235,8 +256,23 @@ pub struct TasPolicyStatus {
 pub struct Violating {
     /// How many there are.
     pub count: i64,
-    /// The first of them by name.
+    /// How many more cannot be judged, for want of fresh samples.
+    pub unknown: i64,
+    /// The first of those that violate, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_LISTED_NODES))]
-    pub nodes: Vec<String>,
+    pub nodes: Vec<ViolatingNode>,
+}
+
+/// A node that violates a policy.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ViolatingNode {
+    /// Its name.
+    pub name: String,
+    /// Since when.
+    pub since: Time,
+    /// The rule that it violates.
+    #[serde(default)]
+    pub reason: String,
 }

@@ -121,7 +121,7 @@ codes! {
     IgnoredField = "ignored-field",
     /// A field of ours where it has no meaning.
     MisplacedField = "misplaced-field",
-    /// `action` names an unknown way to mark a node, none, or one twice.
+    /// `action` names an unknown way to mark a node, none, or one twice; or `taintEffect` an unknown effect.
     UnknownAction = "unknown-action",
     /// The metric's name is none.
     BadMetricName = "bad-metric-name",

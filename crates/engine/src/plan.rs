@@ -24,7 +24,7 @@ pub use marks::{LabelKey, MarkKey, NodeLabel, NodeMarks, Owner, SeenLabel, Taint
 pub use observed::{DEFAULT_UNKNOWN_HOLD, Limits, Namespaces, Observed, ObservedPolicy, Rate, Settings};
 pub use outcome::{Asks, Held, HeldBy, MAX_LISTED_NODES, Outcome, ViolatingNode};
 
-use crate::names::PolicyRef;
+use crate::names::{NodeName, PolicyRef};
 use crate::nodes::NodeIx;
 use crate::time::Timestamp;
 use crate::view::View;
@@ -43,7 +43,15 @@ pub fn plan(view: &View, observed: &Observed, ledger: Ledger, now: Timestamp) ->
     share(&mut subjects);
 
     let slots = Slots::of(&subjects);
-    let mut pass = Pass { observed, recovered, now, plan: Plan::default(), kicks: 0, held: Vec::new() };
+    let mut pass = Pass {
+        observed,
+        recovered,
+        now,
+        plan: Plan::default(),
+        kicks: 0,
+        held: Vec::new(),
+        foreign: BTreeMap::new(),
+    };
     let mut records = std::mem::take(&mut ledger.nodes);
     let mut draft = Draft::default();
     {
@@ -65,6 +73,9 @@ pub fn plan(view: &View, observed: &Observed, ledger: Ledger, now: Timestamp) ->
             Some(subject) => subject.outcome.held.add(cause, 1),
             None => pass.plan.held.add(cause, 1),
         }
+    }
+    for (place, node) in std::mem::take(&mut pass.foreign) {
+        subjects[place].outcome.foreign = Some(node);
     }
     pass.statuses(subjects, &mut ledger);
     (pass.plan, ledger)
@@ -98,6 +109,8 @@ struct Pass<'a> {
     plan: Plan,
     kicks: usize,
     held: Vec<(HeldBy, Option<usize>)>,
+    /// By policy, the first node whose label belongs to somebody else.
+    foreign: BTreeMap<usize, NodeName>,
 }
 
 impl Pass<'_> {
@@ -106,6 +119,11 @@ impl Pass<'_> {
         let (now, settings) = (self.now, &self.observed.settings);
         let limits = &settings.limits;
         self.wake_at(draft.release);
+        for (cause, policy) in &draft.held {
+            if let (HeldBy::ForeignLabel, Some(policy)) = (cause, policy) {
+                self.foreign.entry(*policy).or_insert_with(|| node.name.clone());
+            }
+        }
         self.held.append(&mut draft.held);
         record.unknown = draft.take_unknown();
         record.woken = record.woken.filter(|at| now.since(*at) <= settings.sync_period.saturating_mul(3));

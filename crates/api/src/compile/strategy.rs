@@ -16,9 +16,8 @@ use crate::problem::{Code, Findings, shortened};
 /// From so many rules on, somebody should ask whether they are meant.
 const MANY_RULES: usize = 100;
 
-/// The ways to mark a node, as policies write them.
-const MARKS: [(&str, Mark); 2] =
-    [("Label", Mark::Label), ("Taint", Mark::Taint(TaintEffect::PreferNoSchedule))];
+/// The effects of a taint.
+const EFFECTS: [TaintEffect; 2] = [TaintEffect::PreferNoSchedule, TaintEffect::NoSchedule];
 
 /// What a strategy needs to know of its policy.
 pub(super) struct Context<'a> {
@@ -256,6 +255,7 @@ impl Context<'_> {
     fn marks(&self, strategy: &Strategy, at: &FieldPath, findings: &mut Findings) -> Box<[Mark]> {
         let at_action = at.key("action");
         let mut marks = Vec::new();
+        let effect = taint_effect(strategy, at, findings);
         let Some(written) = strategy.action.as_deref() else {
             return self.writable(vec![Mark::Label], at, findings);
         };
@@ -267,7 +267,12 @@ impl Context<'_> {
             );
         }
         for (place, text) in written.iter().enumerate() {
-            match MARKS.into_iter().find(|(name, _)| name == text).map(|(_, mark)| mark) {
+            let mark = match text.as_str() {
+                "Label" => Some(Mark::Label),
+                "Taint" => Some(Mark::Taint(effect)),
+                _ => None,
+            };
+            match mark {
                 None => findings.error(
                     &at_action.index(place),
                     Code::UnknownAction,
@@ -286,15 +291,17 @@ impl Context<'_> {
         self.writable(marks, at, findings)
     }
 
-    /// The marks without the label, where the policy's name makes none.
+    /// The marks, or none of them where the policy's name makes no key.
     fn writable(&self, mut marks: Vec<Mark>, at: &FieldPath, findings: &mut Findings) -> Box<[Mark]> {
-        if marks.contains(&Mark::Label) && self.policy_name.len() > MAX_LABEL_NAME {
+        if !marks.is_empty() && self.policy_name.len() > MAX_LABEL_NAME {
+            let (what, length) =
+                (if marks == [Mark::Label] { "label" } else { "taint" }, self.policy_name.len());
             findings.warn(
                 at,
                 Code::NameTooLong,
-                format!("the policy name has {} characters and becomes a node label key, which holds {MAX_LABEL_NAME}; the label is not written (Intel TAS would fail on every node, for ever); shorten the name", self.policy_name.len()),
+                format!("the policy name has {length} characters and becomes a node {what} key, which holds {MAX_LABEL_NAME}; the {what} is not written (Intel TAS would fail on every node, for ever); shorten the name"),
             );
-            marks.retain(|mark| *mark != Mark::Label);
+            marks.clear();
         }
         marks.into()
     }
@@ -319,13 +326,38 @@ fn weight(written: &PolicyRule, at: &FieldPath, findings: &mut Findings) -> Opti
 }
 
 fn misplaced_action(strategy: &Strategy, at: &FieldPath, findings: &mut Findings) {
-    if strategy.action.is_some() {
+    for (name, present) in
+        [("action", strategy.action.is_some()), ("taintEffect", strategy.taint_effect.is_some())]
+    {
+        if present {
+            findings.error(
+                &at.key(name),
+                Code::MisplacedField,
+                format!("{name} has a meaning only under deschedule; remove it here"),
+            );
+        }
+    }
+}
+
+/// How strong the taint is.
+fn taint_effect(strategy: &Strategy, at: &FieldPath, findings: &mut Findings) -> TaintEffect {
+    let Some(text) = strategy.taint_effect.as_deref() else { return TaintEffect::default() };
+    let at = at.key("taintEffect");
+    if !strategy.action.iter().flatten().any(|action| action == "Taint") {
         findings.error(
-            &at.key("action"),
+            &at,
             Code::MisplacedField,
-            "action has a meaning only under deschedule; remove it here",
+            "taintEffect has a meaning only beside the action Taint; write action: [Taint], or remove it",
         );
     }
+    EFFECTS.into_iter().find(|effect| effect.as_str() == text).unwrap_or_else(|| {
+        findings.error(
+            &at,
+            Code::UnknownAction,
+            format!("the effect {:?} is not known; write PreferNoSchedule or NoSchedule", shortened(text)),
+        );
+        TaintEffect::default()
+    })
 }
 
 fn ignored_labels(written: &PolicyRule, at: &FieldPath, findings: &mut Findings) {

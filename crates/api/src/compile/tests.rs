@@ -243,15 +243,25 @@ fn a_label_that_cannot_be_written_is_left_out_and_the_others_stay() {
 }
 
 #[test]
-fn a_name_too_long_for_a_label_costs_the_label_and_nothing_else() {
+fn a_taint_is_soft_unless_the_policy_says_otherwise() {
+    let mark = |fields: &str| {
+        let rules = "rules: [{metricname: m, operator: LessThan, target: 1}]";
+        let yaml = strategies(&format!("deschedule: {{action: [Taint]{fields}, {rules}}}"));
+        compiled(&yaml).policy.unwrap().deschedule.unwrap().marks[0]
+    };
+    assert_eq!(mark(""), Mark::Taint(TaintEffect::PreferNoSchedule));
+    assert_eq!(mark(", taintEffect: PreferNoSchedule"), Mark::Taint(TaintEffect::PreferNoSchedule));
+    assert_eq!(mark(", taintEffect: NoSchedule"), Mark::Taint(TaintEffect::NoSchedule));
+}
+
+#[test]
+fn a_name_too_long_for_a_key_costs_the_marks_and_nothing_else() {
     let yaml = strategies(
         "deschedule: {action: [Label, Taint], rules: [{metricname: m, operator: LessThan, target: 1}]}",
     )
     .replace("name: p", &format!("name: {}", "p".repeat(64)));
-    assert_eq!(
-        &*compiled(&yaml).policy.unwrap().deschedule.unwrap().marks,
-        [Mark::Taint(TaintEffect::PreferNoSchedule)]
-    );
+    let deschedule = compiled(&yaml).policy.unwrap().deschedule.unwrap();
+    assert_eq!((&*deschedule.marks, deschedule.when.rules.len()), (&[][..], 1));
 }
 
 /// Every problem there is, in words. Each case is a policy and the reason why it is in the list.
@@ -270,6 +280,18 @@ const TRAPS: &[(&str, &str)] = &[
     ("maxAge in words", "metadata: {name: p}\nspec: {maxAge: 3 minutes}"),
 ];
 const STRATEGY_TRAPS: &[(&str, &str)] = &[
+    (
+        "taint effect nobody knows",
+        "deschedule: {action: [Taint], taintEffect: NoExecute, rules: [{metricname: m, operator: LessThan, target: 1}]}",
+    ),
+    (
+        "taint effect without taint",
+        "deschedule: {taintEffect: NoSchedule, rules: [{metricname: m, operator: LessThan, target: 1}]}",
+    ),
+    (
+        "taint effect elsewhere",
+        "dontschedule: {taintEffect: NoSchedule, rules: [{metricname: m, operator: LessThan, target: 1}]}",
+    ),
     ("unknown strategy", "dontSchedule: {rules: []}\nprioritise: {rules: []}"),
     ("empty rules", "deschedule: {rules: []}"),
     (

@@ -105,6 +105,7 @@ fn fields_of_ours_are_refused_where_they_mean_nothing() {
     let weight = "weight and normalize have a meaning only under scheduleonmetric";
     let hold = "clear and for have no meaning under scheduleonmetric, where no rule is a violation";
     let action = "action has a meaning only under deschedule";
+    let effect = "taintEffect has a meaning only under deschedule, beside the action Taint";
     let with = |extra: Value| json!([rule(&extra)]);
     for (strategies, refusal) in [
         (json!({ "dontschedule": { "rules": with(json!({ "weight": 2 })) } }), Some(weight)),
@@ -118,6 +119,9 @@ fn fields_of_ours_are_refused_where_they_mean_nothing() {
         (json!({ "dontschedule": { "rules": with(json!({ "clear": 70, "for": "5m" })) } }), None),
         (json!({ "dontschedule": { "action": ["Label"], "rules": [] } }), Some(action)),
         (json!({ "deschedule": { "action": ["Label", "Taint"], "rules": [] } }), None),
+        (json!({ "deschedule": { "action": ["Taint"], "taintEffect": "NoSchedule", "rules": [] } }), None),
+        (json!({ "deschedule": { "taintEffect": "NoSchedule", "rules": [] } }), Some(effect)),
+        (json!({ "dontschedule": { "taintEffect": "NoSchedule", "rules": [] } }), Some(effect)),
     ] {
         assert_eq!(refusals(&strategies), Vec::from_iter(refusal), "{strategies}");
     }

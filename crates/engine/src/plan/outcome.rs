@@ -23,6 +23,8 @@ pub struct Outcome {
     pub paused: bool,
     /// What it asks to be written on nodes.
     pub asks: Asks,
+    /// What of that it may not, because of its namespace.
+    pub refused: Asks,
     /// Nodes it was judged on.
     pub nodes: usize,
     /// How many of them violate `dontschedule` or `deschedule`.

@@ -101,12 +101,17 @@ impl<'a> Subject<'a> {
         let table = view.table(policy.key()).map(|table| &**table);
         let mode = table.map_or(Mode::Enforce, |table| table.policy.mode);
         let acts = table.is_some() && mode == Mode::Enforce;
+        let asks = table.map(|table| Asks::of(&table.policy)).unwrap_or_default();
         let outcome = Outcome {
             generation: seen.generation,
             judged: table.is_some(),
             mode,
             paused: settings.paused,
-            asks: table.map(|table| Asks::of(&table.policy)).unwrap_or_default(),
+            asks,
+            refused: Asks {
+                labels: asks.labels && !settings.may_label.hold(policy.namespace()),
+                taints: asks.taints && !settings.may_taint.hold(policy.namespace()),
+            },
             ..Outcome::default()
         };
         let fresh = || PolicyRecord {
