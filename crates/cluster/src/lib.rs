@@ -9,6 +9,7 @@ pub mod lite;
 pub mod rights;
 mod trouble;
 pub mod watch;
+pub mod write;
 
 pub use client::{ClientError, Deadlines, Kubeconfig, client};
 pub use trouble::{Trouble, Verb};

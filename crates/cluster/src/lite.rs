@@ -9,14 +9,34 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use api::keys::{FIELD_MANAGER, KICK_ANNOTATION, NODE_LABEL_PREFIX, POD_POLICY_LABEL};
 use api::policy::TasPolicy;
 
-/// A node: who it is.
+/// A node: who it is, and what stands on it that could be ours.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeLite {
     meta: ObjectMeta,
     /// Its addresses of the types InternalIP and Hostname.
     pub addresses: Vec<String>,
+    /// Its labels that could be ours: those without a prefix, and those with one of ours.
+    pub labels: Vec<LabelLite>,
+    /// All its taints, as they are stored: the list can only be written whole.
+    pub taints: Vec<Value>,
+    /// What the annotation says that wakes waiting pods.
+    pub kicked: Option<String>,
+}
+
+/// A label of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelLite {
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// Whether we have applied it.
+    pub ours: bool,
+    /// Whether somebody else has written it.
+    pub others: bool,
 }
 
 /// A pod: where it went and when.
@@ -29,6 +49,10 @@ pub struct PodLite {
     pub bound: Option<i64>,
     /// Whether it has run its course.
     pub finished: bool,
+    /// The policy that it names.
+    pub policy: Option<String>,
+    /// Whether the scheduler has found no node for it.
+    pub unschedulable: bool,
 }
 
 /// A policy as it is stored, not yet understood.
@@ -86,6 +110,16 @@ macro_rules! resource_like {
             pub fn name(&self) -> &str {
                 self.meta.name.as_deref().unwrap_or_default()
             }
+
+            /// Which object it is, even if another of the same name follows it.
+            pub fn uid(&self) -> &str {
+                self.meta.uid.as_deref().unwrap_or_default()
+            }
+
+            /// Which edition of it this is.
+            pub fn version(&self) -> &str {
+                self.meta.resource_version.as_deref().unwrap_or_default()
+            }
         }
     };
 }
@@ -101,17 +135,63 @@ impl NodeLite {
             matches!(address.get("type").and_then(Value::as_str), Some("InternalIP" | "Hostname"))
         });
         let addresses = useful.filter_map(|address| text(address.get("address"))).collect();
-        Self { meta: meta(object), addresses }
+        let taints = object.pointer("/spec/taints").and_then(Value::as_array);
+        let annotations = object.pointer("/metadata/annotations");
+        Self {
+            meta: meta(object),
+            addresses,
+            labels: labels(object),
+            taints: taints.cloned().unwrap_or_default(),
+            kicked: text(annotations.and_then(|annotations| annotations.get(KICK_ANNOTATION))),
+        }
     }
+}
+
+/// The labels that could be ours, and who has written them.
+fn labels(object: &Value) -> Vec<LabelLite> {
+    let Some(labels) = object.pointer("/metadata/labels").and_then(Value::as_object) else {
+        return Vec::new();
+    };
+    let ours = |key: &str| !key.contains('/') || key.starts_with(NODE_LABEL_PREFIX);
+    let mut found: Vec<LabelLite> = labels
+        .iter()
+        .filter(|(key, _)| ours(key))
+        .filter_map(|(key, value)| {
+            Some(LabelLite { key: key.clone(), value: text(Some(value))?, ours: false, others: false })
+        })
+        .collect();
+    if found.is_empty() {
+        return found;
+    }
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    for entry in entries.into_iter().flatten() {
+        let Some(fields) = entry.pointer("/fieldsV1/f:metadata/f:labels").and_then(Value::as_object) else {
+            continue;
+        };
+        let field = |name: &str| entry.get(name).and_then(Value::as_str);
+        let applied_by_us = (field("manager"), field("operation")) == (Some(FIELD_MANAGER), Some("Apply"));
+        for label in &mut found {
+            if fields.contains_key(&format!("f:{}", label.key)) {
+                label.ours |= applied_by_us;
+                label.others |= !applied_by_us;
+            }
+        }
+    }
+    found
 }
 
 impl PodLite {
     fn of(object: &Value) -> Self {
         let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-        let scheduled = conditions.into_iter().flatten().find(|condition| {
-            condition.get("type").and_then(Value::as_str) == Some("PodScheduled")
-                && condition.get("status").and_then(Value::as_str) == Some("True")
+        let says = |condition: &Value, field: &str, word: &str| {
+            condition.get(field).and_then(Value::as_str) == Some(word)
+        };
+        let placing =
+            conditions.into_iter().flatten().find(|condition| says(condition, "type", "PodScheduled"));
+        let unschedulable = placing.is_some_and(|condition| {
+            says(condition, "status", "False") && says(condition, "reason", "Unschedulable")
         });
+        let scheduled = placing.filter(|condition| says(condition, "status", "True"));
         let bound = scheduled
             .and_then(|condition| moment(condition.get("lastTransitionTime")))
             .or_else(|| moment(object.pointer("/status/startTime")))
@@ -121,6 +201,8 @@ impl PodLite {
             node: text(object.pointer("/spec/nodeName")).filter(|node| !node.is_empty()),
             bound,
             finished: matches!(phase, Some("Succeeded" | "Failed")),
+            policy: text(object.pointer("/metadata/labels").and_then(|labels| labels.get(POD_POLICY_LABEL))),
+            unschedulable,
             meta: meta(object),
         }
     }
@@ -193,6 +275,52 @@ mod tests {
             (pod.node.as_deref(), pod.bound, pod.finished),
             (Some("n1"), Some(1_767_225_601_000), false)
         );
+    }
+
+    #[test]
+    fn a_label_of_a_node_tells_who_has_written_it() {
+        let entry = |manager: &str, operation: &str, keys: &[&str]| {
+            let fields: serde_json::Map<String, Value> =
+                keys.iter().map(|key| (format!("f:{key}"), json!({}))).collect();
+            json!({"manager": manager, "operation": operation, "fieldsV1": {"f:metadata": {"f:labels": fields}}})
+        };
+        let node: NodeLite = read(&json!({
+            "metadata": {"name": "n1", "annotations": {"telemetry-aware.github.io/pods-woken-at": "5"},
+                "labels": {"hot": "violating", "kubernetes.io/os": "linux", "mine": "x", "none": "y", "odd": 7,
+                    "telemetry.aware.scheduling.gpu/card0": "true"},
+                "managedFields": [entry("tas", "Apply", &["hot", "telemetry.aware.scheduling.gpu/card0"]),
+                    entry("kubectl-label", "Update", &["mine", "hot"]), entry("tas", "Update", &["none"]), 5, {"fieldsV1": 1}]},
+            "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}
+        }));
+        let label = |key: &str, value: &str, ours, others| LabelLite {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            ours,
+            others,
+        };
+        assert_eq!(
+            node.labels,
+            [
+                label("hot", "violating", true, true),
+                label("mine", "x", false, true),
+                label("none", "y", false, true),
+                label("telemetry.aware.scheduling.gpu/card0", "true", true, false),
+            ]
+        );
+        assert_eq!((node.taints.len(), node.kicked.as_deref()), (1, Some("5")));
+    }
+
+    #[test]
+    fn a_pod_waits_once_the_scheduler_has_said_so() {
+        let waits = |status: &str, reason: &str| {
+            let pod: PodLite =
+                read(&json!({"metadata": {"labels": {"telemetry-policy": "p"}}, "status": {"conditions": [
+                {"type": "PodScheduled", "status": status, "reason": reason}]}}));
+            assert_eq!(pod.policy.as_deref(), Some("p"));
+            pod.unschedulable
+        };
+        assert!(waits("False", "Unschedulable"));
+        assert!(!waits("False", "SchedulingGated") && !waits("True", ""));
     }
 
     #[test]

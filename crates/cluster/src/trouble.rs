@@ -125,7 +125,7 @@ impl Trouble {
         }
     }
 
-    fn of_status(code: u16, message: &str, verb: Verb, resource: String) -> Self {
+    pub(crate) fn of_status(code: u16, message: &str, verb: Verb, resource: String) -> Self {
         let said = shortened(message);
         match (code, verb) {
             (401, _) => Self::Unauthorized { resource, said },
