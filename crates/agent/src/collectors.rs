@@ -5,6 +5,7 @@ pub mod disks;
 pub mod edac;
 pub mod hugepages;
 pub mod hwmon;
+pub mod listing;
 pub mod load;
 pub mod memory;
 pub mod network;
@@ -24,9 +25,6 @@ use crate::host::{Buffer, Host};
 use crate::moment::Moment;
 use crate::page::Page;
 use crate::trouble::Trouble;
-
-/// How often directories are listed again for what came and went.
-pub const RELIST_EVERY: Duration = Duration::from_mins(1);
 
 /// A source of metrics.
 pub trait Collector: Send {
@@ -126,33 +124,4 @@ pub fn all(host: &Host, settings: &Settings) -> Vec<Box<dyn Collector>> {
         Box::new(textfile::Textfile::new(settings.textfile_directory.clone(), settings.textfile_max_age)),
     ];
     all.into_iter().filter(|c| !settings.off.iter().any(|off| off == c.source())).collect()
-}
-
-/// Remembers when a directory was listed last.
-#[derive(Debug, Default)]
-pub struct Relist {
-    last: Option<Duration>,
-}
-
-impl Relist {
-    /// Whether it is time; if so, it counts as done.
-    pub fn due(&mut self, now: Moment) -> bool {
-        let due = self.last.is_none_or(|last| now.up >= last + RELIST_EVERY);
-        if due {
-            self.last = Some(now.up);
-        }
-        due
-    }
-
-    /// What is not there now may come, but not so soon that every scrape has to look; anything else is tried again.
-    pub fn retry(&mut self, trouble: &Trouble) {
-        if !trouble.is_absent() {
-            self.soon();
-        }
-    }
-
-    /// Asks for a listing at the next chance.
-    pub fn soon(&mut self) {
-        self.last = None;
-    }
 }

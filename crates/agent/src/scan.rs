@@ -59,6 +59,11 @@ pub fn lone_number(text: &[u8]) -> Option<u64> {
     number(trimmed(text))
 }
 
+/// The same with a sign.
+pub fn lone_signed(text: &[u8]) -> Option<i64> {
+    signed(trimmed(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

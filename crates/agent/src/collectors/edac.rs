@@ -1,10 +1,11 @@
 //! Memory errors the hardware corrected, and those it could not, from `/sys/devices/system/edac/mc`.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use crate::collectors::{Collector, Relist};
+use crate::collectors::Collector;
+use crate::collectors::listing::{Listing, Reading, read_each};
 use crate::family::{Family, NameSet};
-use crate::host::{self, Buffer, Host, Probe};
+use crate::host::{self, Buffer, Host};
 use crate::moment::Moment;
 use crate::page::{Digits, Page, Value};
 use crate::scan;
@@ -47,42 +48,38 @@ struct Count {
     controller: u32,
     row: Option<u32>,
     family: &'static Family,
-    probe: Probe,
-    now: Option<u64>,
+    errors: Reading<u64>,
 }
 
 /// The collector.
 pub struct Edac {
     host: Host,
-    relist: Relist,
-    controllers: usize,
-    counts: Vec<Count>,
+    counts: Listing<Vec<Count>>,
 }
 
 impl Edac {
     /// Memory controllers of this host.
     pub fn new(host: &Host) -> Self {
-        Self { host: host.clone(), relist: Relist::default(), controllers: 0, counts: Vec::new() }
+        Self { host: host.clone(), counts: Listing::default() }
     }
+}
 
-    fn list(&mut self) -> Result<(), Trouble> {
-        let found = host::numbered(&self.host.path("sys/devices/system/edac/mc"), "mc")?;
-        self.counts.clear();
-        self.controllers = found.len();
-        for (controller, directory) in found.into_iter().take(MAX_CONTROLLERS) {
-            let mut add = |row, place: &PathBuf, families: [&'static Family; 2]| {
-                for (family, file) in families.into_iter().zip(["ce_count", "ue_count"]) {
-                    let probe = self.host.attribute(place.join(file));
-                    self.counts.push(Count { controller, row, family, probe, now: None });
-                }
-            };
-            add(None, &directory, [&CORRECTED, &UNCORRECTED]);
-            for (row, place) in host::numbered(&directory, "csrow")?.into_iter().take(MAX_ROWS) {
-                add(Some(row), &place, [&ROW_CORRECTED, &ROW_UNCORRECTED]);
+fn list(host: &Host) -> Result<Vec<Count>, Trouble> {
+    let found = host::numbered(&host.path("sys/devices/system/edac/mc"), "mc")?;
+    let mut counts = Vec::new();
+    for (controller, directory) in found.into_iter().take(MAX_CONTROLLERS) {
+        let mut add = |row, place: &Path, families: [&'static Family; 2]| {
+            for (family, file) in families.into_iter().zip(["ce_count", "ue_count"]) {
+                let errors = Reading::new(host.attribute(place.join(file)), scan::lone_number);
+                counts.push(Count { controller, row, family, errors });
             }
+        };
+        add(None, &directory, [&CORRECTED, &UNCORRECTED]);
+        for (row, place) in host::numbered(&directory, "csrow")?.into_iter().take(MAX_ROWS) {
+            add(Some(row), &place, [&ROW_CORRECTED, &ROW_UNCORRECTED]);
         }
-        Ok(())
     }
+    Ok(counts)
 }
 
 impl Collector for Edac {
@@ -95,32 +92,18 @@ impl Collector for Edac {
     }
 
     fn read(&mut self, now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
-        if self.relist.due(now) {
-            self.list().inspect_err(|trouble| self.relist.retry(trouble))?;
-        }
-        let mut trouble = None;
-        for count in &mut self.counts {
-            count.now = match count.probe.read(buffer) {
-                Ok(text) => scan::lone_number(text),
-                Err(this) => {
-                    trouble.get_or_insert(this);
-                    None
-                }
-            };
-        }
-        if self.counts.iter().any(|count| count.now.is_some()) {
-            return Ok(());
-        }
-        self.relist.soon();
-        Err(trouble
-            .unwrap_or_else(|| Trouble::Absent { path: self.host.path("sys/devices/system/edac/mc/mc0") }))
+        self.counts.refresh(now, || list(&self.host))?;
+        let place = || self.host.path("sys/devices/system/edac/mc/mc0");
+        let read = read_each(self.counts.found_mut(), place, |count| count.errors.take(buffer));
+        // Controllers come and go with their driver.
+        read.inspect_err(|_| self.counts.soon())
     }
 
     fn write(&self, _now: Moment, page: &mut Page) {
         for family in FAMILIES {
             page.family(family);
-            for count in self.counts.iter().filter(|count| std::ptr::eq(count.family, family)) {
-                let Some(now) = count.now else { continue };
+            for count in self.counts.found().iter().filter(|count| std::ptr::eq(count.family, family)) {
+                let Some(now) = count.errors.now else { continue };
                 let controller = Digits::of(u64::from(count.controller));
                 let row = count.row.map(|row| Digits::of(u64::from(row)));
                 let labels = [
@@ -133,6 +116,8 @@ impl Collector for Edac {
     }
 
     fn found(&self) -> String {
-        format!("{} memory controllers", self.controllers)
+        let controllers =
+            self.counts.found().iter().filter(|count| std::ptr::eq(count.family, &raw const CORRECTED));
+        format!("{} memory controllers", controllers.count())
     }
 }

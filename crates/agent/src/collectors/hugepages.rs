@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::collectors::{Collector, Relist};
+use crate::collectors::Collector;
+use crate::collectors::listing::{Listing, read_each};
 use crate::family::{Family, NameSet};
 use crate::host::{self, Buffer, Host, Probe};
 use crate::moment::Moment;
@@ -11,6 +12,7 @@ use crate::scan;
 use crate::trouble::Trouble;
 
 const SOURCE: &str = "/sys/kernel/mm/hugepages, /sys/devices/system/node/node*/hugepages";
+const PLACE: &str = "sys/kernel/mm/hugepages";
 /// Sizes looked at in one place.
 const MAX_SIZES: usize = 16;
 /// NUMA nodes looked at.
@@ -55,7 +57,8 @@ struct Pages {
 }
 
 impl Pool {
-    fn read(&mut self, buffer: &mut Buffer) -> Result<Pages, Trouble> {
+    fn take(&mut self, buffer: &mut Buffer) -> Result<bool, Trouble> {
+        self.now = None;
         let mut count = |probe: &mut Probe| {
             let number = scan::lone_number(probe.read(buffer)?);
             number.ok_or_else(|| Trouble::Garbage {
@@ -65,47 +68,47 @@ impl Pool {
         };
         let (all, free) = (count(&mut self.all)?, count(&mut self.free)?);
         let surplus = count(&mut self.surplus).unwrap_or(0);
-        Ok(Pages { free, used: all.saturating_add(surplus).saturating_sub(free) })
+        self.now = Some(Pages { free, used: all.saturating_add(surplus).saturating_sub(free) });
+        Ok(true)
     }
 }
 
 /// The collector.
 pub struct Hugepages {
     host: Host,
-    relist: Relist,
-    pools: Vec<Pool>,
+    pools: Listing<Vec<Pool>>,
 }
 
 impl Hugepages {
     /// Huge pages of this host.
     pub fn new(host: &Host) -> Self {
-        Self { host: host.clone(), relist: Relist::default(), pools: Vec::new() }
+        Self { host: host.clone(), pools: Listing::default() }
     }
+}
 
-    fn list(&mut self) -> Result<(), Trouble> {
-        self.pools.clear();
-        self.list_in(&self.host.path("sys/kernel/mm/hugepages"), None)?;
-        let nodes = host::numbered(&self.host.path("sys/devices/system/node"), "node").unwrap_or_default();
-        for (number, node) in nodes.into_iter().take(MAX_NODES) {
-            // A NUMA node without memory has no such directory.
-            let _ = self.list_in(&node.join("hugepages"), Some(number));
-        }
-        Ok(())
+fn list(host: &Host) -> Result<Vec<Pool>, Trouble> {
+    let mut pools = list_in(host, &host.path(PLACE), None)?;
+    let nodes = host::numbered(&host.path("sys/devices/system/node"), "node").unwrap_or_default();
+    for (number, node) in nodes.into_iter().take(MAX_NODES) {
+        // A NUMA node without memory has no such directory.
+        pools.extend(list_in(host, &node.join("hugepages"), Some(number)).unwrap_or_default());
     }
+    Ok(pools)
+}
 
-    fn list_in(&mut self, directory: &Path, numa: Option<u32>) -> Result<(), Trouble> {
-        for name in host::names_in(directory)?.into_iter().take(MAX_SIZES) {
-            let Some(size_kb) = size_kb(&name) else { continue };
-            let place = match numa {
-                Some(numa) => format!("node{numa}-{size_kb}Kb"),
-                None => format!("mm-{size_kb}Kb"),
-            };
-            let probe = |file| self.host.attribute(directory.join(&name).join(file));
-            let [all, free, surplus] = ["nr_hugepages", "free_hugepages", "surplus_hugepages"].map(probe);
-            self.pools.push(Pool { numa, size_kb, place, all, free, surplus, now: None });
-        }
-        Ok(())
+fn list_in(host: &Host, directory: &Path, numa: Option<u32>) -> Result<Vec<Pool>, Trouble> {
+    let mut pools = Vec::new();
+    for name in host::names_in(directory)?.into_iter().take(MAX_SIZES) {
+        let Some(size_kb) = size_kb(&name) else { continue };
+        let place = match numa {
+            Some(numa) => format!("node{numa}-{size_kb}Kb"),
+            None => format!("mm-{size_kb}Kb"),
+        };
+        let probe = |file| host.attribute(directory.join(&name).join(file));
+        let [all, free, surplus] = ["nr_hugepages", "free_hugepages", "surplus_hugepages"].map(probe);
+        pools.push(Pool { numa, size_kb, place, all, free, surplus, now: None });
     }
+    Ok(pools)
 }
 
 /// `hugepages-2048kB` holds pages of 2048 kB.
@@ -123,23 +126,14 @@ impl Collector for Hugepages {
     }
 
     fn read(&mut self, now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
-        if self.relist.due(now) {
-            self.list().inspect_err(|trouble| self.relist.retry(trouble))?;
-        }
-        let mut trouble = None;
-        for pool in &mut self.pools {
-            pool.now = pool.read(buffer).map_err(|this| trouble.get_or_insert(this).is_absent()).ok();
-        }
-        if self.pools.iter().any(|pool| pool.now.is_some()) {
-            return Ok(());
-        }
-        Err(trouble.unwrap_or_else(|| Trouble::Absent { path: self.host.path("sys/kernel/mm/hugepages") }))
+        self.pools.refresh(now, || list(&self.host))?;
+        read_each(self.pools.found_mut(), || self.host.path(PLACE), |pool| pool.take(buffer))
     }
 
     fn write(&self, _now: Moment, page: &mut Page) {
         let states = |pages: Pages| [("free", pages.free), ("used", pages.used)];
         if page.family(&COLLECTD) {
-            for (pool, pages) in self.pools.iter().filter_map(|pool| Some((pool, pool.now?))) {
+            for (pool, pages) in self.pools.found().iter().filter_map(|pool| Some((pool, pool.now?))) {
                 for (state, pages) in states(pages) {
                     let labels = [("hugepages", pool.place.as_bytes()), ("type", state.as_bytes())];
                     page.sample(&labels, Value::Count(pages));
@@ -147,7 +141,7 @@ impl Collector for Hugepages {
             }
         }
         if page.family(&PAGES) {
-            for (pool, pages) in self.pools.iter().filter_map(|pool| Some((pool, pool.now?))) {
+            for (pool, pages) in self.pools.found().iter().filter_map(|pool| Some((pool, pool.now?))) {
                 let Some(numa) = pool.numa else { continue };
                 let (numa, size) = (Digits::of(u64::from(numa)), Digits::of(pool.size_kb));
                 for (state, pages) in states(pages) {
@@ -163,8 +157,13 @@ impl Collector for Hugepages {
     }
 
     fn found(&self) -> String {
-        let sizes: Vec<String> =
-            self.pools.iter().filter(|p| p.numa.is_none()).map(|p| format!("{} kB", p.size_kb)).collect();
+        let sizes: Vec<String> = self
+            .pools
+            .found()
+            .iter()
+            .filter(|p| p.numa.is_none())
+            .map(|p| format!("{} kB", p.size_kb))
+            .collect();
         format!("pages of {}", sizes.join(", "))
     }
 }

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::collectors::{Collector, Relist};
+use crate::collectors::Collector;
+use crate::collectors::listing::{Listing, Reading, read_each};
 use crate::family::{Family, NameSet};
-use crate::host::{self, Buffer, Host, Probe};
+use crate::host::{self, Buffer, Host};
 use crate::moment::Moment;
 use crate::page::{Page, Value};
 use crate::scan;
@@ -137,10 +138,9 @@ struct Sensor {
     chip: usize,
     name: String,
     label: Option<Vec<u8>>,
-    probe: Probe,
+    value: Reading<i64>,
     max: Option<i64>,
     critical: Option<i64>,
-    now: Option<i64>,
 }
 
 struct Chip {
@@ -148,45 +148,43 @@ struct Chip {
     name: Vec<u8>,
 }
 
-/// The collector.
-pub struct Hwmon {
-    host: Host,
-    relist: Relist,
+#[derive(Default)]
+struct Board {
     chips: Vec<Chip>,
     sensors: Vec<Sensor>,
 }
 
-impl Hwmon {
-    /// Chips of this host.
-    pub fn new(host: &Host) -> Self {
-        Self { host: host.clone(), relist: Relist::default(), chips: Vec::new(), sensors: Vec::new() }
-    }
+/// The collector.
+pub struct Hwmon {
+    host: Host,
+    board: Listing<Board>,
+}
 
-    fn list(&mut self, buffer: &mut Buffer) -> Result<(), Trouble> {
-        self.chips.clear();
-        self.sensors.clear();
-        for (number, directory) in
-            host::numbered(&self.host.path("sys/class/hwmon"), "hwmon")?.into_iter().take(MAX_CHIPS)
-        {
-            let name =
-                host::read_once(&directory.join("name"), buffer).map(|text| scan::trimmed(text).to_vec());
-            let name = name.unwrap_or_default();
-            let mut id = chip_id(&directory, &name);
-            // Two chips without a device of their own may share a name; the number keeps their series apart.
-            if self.chips.iter().any(|chip| chip.id == id) {
-                id = format!("{id}_hwmon{number}");
-            }
-            let chip = self.chips.len();
-            self.chips.push(Chip { id, name });
-            // Old drivers keep their files in the device's directory.
-            for place in [directory.clone(), directory.join("device")] {
-                self.list_sensors(chip, &place, buffer);
-            }
+fn list(host: &Host, buffer: &mut Buffer) -> Result<Board, Trouble> {
+    let mut board = Board::default();
+    for (number, directory) in
+        host::numbered(&host.path("sys/class/hwmon"), "hwmon")?.into_iter().take(MAX_CHIPS)
+    {
+        let name = host::read_once(&directory.join("name"), buffer).map(|text| scan::trimmed(text).to_vec());
+        let name = name.unwrap_or_default();
+        let mut id = chip_id(&directory, &name);
+        // Two chips without a device of their own may share a name; the number keeps their series apart.
+        if board.chips.iter().any(|chip| chip.id == id) {
+            id = format!("{id}_hwmon{number}");
         }
-        Ok(())
+        board.chips.push(Chip { id, name });
+        // Old drivers keep their files in the device's directory.
+        for place in [directory.clone(), directory.join("device")] {
+            board.list_sensors(host, &place, buffer);
+        }
     }
+    Ok(board)
+}
 
-    fn list_sensors(&mut self, chip: usize, directory: &Path, buffer: &mut Buffer) {
+impl Board {
+    /// Adds the sensors in a directory of the last chip.
+    fn list_sensors(&mut self, host: &Host, directory: &Path, buffer: &mut Buffer) {
+        let chip = self.chips.len() - 1;
         for file in host::names_in(directory).unwrap_or_default() {
             let Some((quantity, name)) = quantity(&file) else { continue };
             let known = self.sensors.iter().rev().take_while(|s| s.chip == chip);
@@ -196,7 +194,7 @@ impl Hwmon {
             }
             let mut limit = |property: &str| {
                 let path: PathBuf = directory.join(format!("{name}_{property}"));
-                scan::signed(scan::trimmed(host::read_once(&path, buffer).ok()?))
+                scan::lone_signed(host::read_once(&path, buffer).ok()?)
             };
             let (max, critical) = match quantity {
                 Quantity::Temperature => (limit("max"), limit("crit")),
@@ -204,9 +202,9 @@ impl Hwmon {
             };
             let label = host::read_once(&directory.join(format!("{name}_label")), buffer);
             let label = label.ok().map(|text| scan::trimmed(text).to_vec());
-            let probe = self.host.attribute(directory.join(&file));
+            let value = Reading::new(host.attribute(directory.join(&file)), scan::lone_signed);
             let name = name.to_owned();
-            self.sensors.push(Sensor { quantity, chip, name, label, probe, max, critical, now: None });
+            self.sensors.push(Sensor { quantity, chip, name, label, value, max, critical });
         }
     }
 
@@ -220,6 +218,13 @@ impl Hwmon {
                 page.sample(&[("chip", chip.id.as_bytes()), ("sensor", sensor.name.as_bytes())], value);
             }
         }
+    }
+}
+
+impl Hwmon {
+    /// Chips of this host.
+    pub fn new(host: &Host) -> Self {
+        Self { host: host.clone(), board: Listing::default() }
     }
 }
 
@@ -250,7 +255,7 @@ fn clean(name: &str) -> String {
 
 /// A value in steps of 10^-decimals, if the sensor measures `quantity`.
 fn measured(sensor: &Sensor, quantity: Quantity, decimals: u8) -> Option<Value> {
-    (sensor.quantity == quantity).then_some(Value::Signed(sensor.now?, decimals))
+    (sensor.quantity == quantity).then_some(Value::Signed(sensor.value.now?, decimals))
 }
 
 impl Collector for Hwmon {
@@ -263,45 +268,31 @@ impl Collector for Hwmon {
     }
 
     fn read(&mut self, now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
-        if self.relist.due(now) {
-            self.list(buffer).inspect_err(|trouble| self.relist.retry(trouble))?;
-        }
-        let mut trouble = None;
-        for sensor in &mut self.sensors {
-            // A sensor that is switched off answers ENODATA: no series, no fuss.
-            sensor.now = match sensor.probe.read(buffer) {
-                Ok(text) => scan::signed(scan::trimmed(text)),
-                Err(this) => {
-                    trouble.get_or_insert(this);
-                    None
-                }
-            };
-        }
-        if self.sensors.iter().any(|sensor| sensor.now.is_some()) {
-            return Ok(());
-        }
-        Err(trouble.unwrap_or_else(|| Trouble::Absent { path: self.host.path(SOURCE) }))
+        self.board.refresh(now, || list(&self.host, buffer))?;
+        let sensors = &mut self.board.found_mut().sensors;
+        read_each(sensors, || self.host.path(SOURCE), |sensor| sensor.value.take(buffer))
     }
 
     fn write(&self, _now: Moment, page: &mut Page) {
-        self.samples(page, &TEMPERATURE, |s| measured(s, Quantity::Temperature, 3));
-        self.samples(page, &TEMPERATURE_MAX, |s| Some(Value::Signed(s.max?, 3)));
-        self.samples(page, &TEMPERATURE_CRITICAL, |s| Some(Value::Signed(s.critical?, 3)));
-        self.samples(page, &POWER, |s| measured(s, Quantity::Power, 6));
-        self.samples(page, &POWER_MEAN, |s| measured(s, Quantity::PowerMean, 6));
-        self.samples(page, &ENERGY, |s| match measured(s, Quantity::Energy, 6)? {
+        let board = self.board.found();
+        board.samples(page, &TEMPERATURE, |s| measured(s, Quantity::Temperature, 3));
+        board.samples(page, &TEMPERATURE_MAX, |s| Some(Value::Signed(s.max?, 3)));
+        board.samples(page, &TEMPERATURE_CRITICAL, |s| Some(Value::Signed(s.critical?, 3)));
+        board.samples(page, &POWER, |s| measured(s, Quantity::Power, 6));
+        board.samples(page, &POWER_MEAN, |s| measured(s, Quantity::PowerMean, 6));
+        board.samples(page, &ENERGY, |s| match measured(s, Quantity::Energy, 6)? {
             Value::Signed(steps, decimals) => Some(Value::Fixed(u64::try_from(steps).ok()?, decimals)),
             value => Some(value),
         });
-        self.samples(page, &FAN, |s| measured(s, Quantity::Fan, 0));
+        board.samples(page, &FAN, |s| measured(s, Quantity::Fan, 0));
         page.family(&CHIP_NAMES);
-        for chip in self.chips.iter().filter(|chip| !chip.name.is_empty()) {
+        for chip in board.chips.iter().filter(|chip| !chip.name.is_empty()) {
             page.sample(&[("chip", chip.id.as_bytes()), ("chip_name", &chip.name)], Value::Count(1));
         }
         page.family(&LABELS);
-        for sensor in &self.sensors {
+        for sensor in &board.sensors {
             if let Some(label) = &sensor.label {
-                let chip = self.chips[sensor.chip].id.as_bytes();
+                let chip = board.chips[sensor.chip].id.as_bytes();
                 page.sample(
                     &[("chip", chip), ("sensor", sensor.name.as_bytes()), ("label", label)],
                     Value::Count(1),
@@ -311,9 +302,9 @@ impl Collector for Hwmon {
         page.family(&METER);
         // Sensors are listed with the mean before the momentary value; the page takes the first of a name.
         for quantity in [Quantity::PowerMean, Quantity::Power] {
-            for sensor in &self.sensors {
+            for sensor in &board.sensors {
                 if let Some(value) = measured(sensor, quantity, 6) {
-                    let chip = &self.chips[sensor.chip];
+                    let chip = &board.chips[sensor.chip];
                     let labels: [(&str, &[u8]); 3] = [
                         ("chip_name", &chip.name),
                         ("chip", chip.id.as_bytes()),
@@ -324,10 +315,10 @@ impl Collector for Hwmon {
             }
         }
         page.family(&HEADROOM);
-        for (number, chip) in self.chips.iter().enumerate() {
-            let of_chip = self.sensors.iter().filter(|sensor| sensor.chip == number);
+        for (number, chip) in board.chips.iter().enumerate() {
+            let of_chip = board.sensors.iter().filter(|sensor| sensor.chip == number);
             // 0 is what boards write where there is no critical point.
-            let left = of_chip.filter_map(|s| s.critical.filter(|&c| c > 0)?.checked_sub(s.now?)).min();
+            let left = of_chip.filter_map(|s| s.critical.filter(|&c| c > 0)?.checked_sub(s.value.now?)).min();
             if let Some(left) = left {
                 page.sample(
                     &[("chip_name", &chip.name), ("chip", chip.id.as_bytes())],
@@ -338,8 +329,9 @@ impl Collector for Hwmon {
     }
 
     fn found(&self) -> String {
+        let sensors = &self.board.found().sensors;
         let count =
-            |quantity| self.sensors.iter().filter(|s| s.quantity == quantity && s.now.is_some()).count();
+            |quantity| sensors.iter().filter(|s| s.quantity == quantity && s.value.now.is_some()).count();
         let meters = count(Quantity::Power) + count(Quantity::PowerMean);
         format!("{} temperatures, {meters} power readings", count(Quantity::Temperature))
     }

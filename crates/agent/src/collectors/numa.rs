@@ -1,7 +1,10 @@
 //! Memory of each NUMA node from `/sys/devices/system/node/node*/{meminfo,numastat}`.
 
+use std::path::Path;
+
+use crate::collectors::Collector;
+use crate::collectors::listing::{Listing, read_each};
 use crate::collectors::memory::parse_line;
-use crate::collectors::{Collector, Relist};
 use crate::family::{Family, Kind, NameSet};
 use crate::host::{self, Buffer, Host, Probe};
 use crate::moment::Moment;
@@ -9,6 +12,7 @@ use crate::page::{Digits, Page, Value};
 use crate::scan;
 use crate::trouble::Trouble;
 
+const PLACE: &str = "sys/devices/system/node";
 /// NUMA nodes looked at.
 const MAX_NODES: usize = 1024;
 /// Fields looked at in one file.
@@ -61,24 +65,58 @@ fn parse_count(line: &[u8]) -> Option<(&str, u64)> {
     Some((name, scan::number(fields.next()?)?))
 }
 
-/// Keeps the names, which stay the same, and replaces the numbers.
-fn keep(fields: &mut Vec<(String, u64)>, read: Option<impl Iterator<Item = (String, u64)>>) {
-    fields.clear();
-    fields.extend(read.into_iter().flatten().take(MAX_FIELDS));
+/// Replaces the numbers; the kernel writes the same names in the same order every time, so they are kept.
+fn keep<'t>(fields: &mut Vec<(String, u64)>, read: impl Iterator<Item = (&'t str, u64)>) {
+    let mut count = 0;
+    for (name, value) in read.take(MAX_FIELDS) {
+        match fields.get_mut(count) {
+            Some(field) if field.0 == name => field.1 = value,
+            Some(field) => *field = (name.to_owned(), value),
+            None => fields.push((name.to_owned(), value)),
+        }
+        count += 1;
+    }
+    fields.truncate(count);
+}
+
+impl Node {
+    fn at(host: &Host, number: u32, directory: &Path) -> Self {
+        Self {
+            number,
+            memory: host.attribute(directory.join("meminfo")),
+            allocations: host.attribute(directory.join("numastat")),
+            fields: Vec::new(),
+            counts: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, buffer: &mut Buffer) -> Result<bool, Trouble> {
+        match self.allocations.read(buffer) {
+            Ok(text) => keep(&mut self.counts, scan::lines(text).filter_map(parse_count)),
+            Err(_) => self.counts.clear(),
+        }
+        let text = self.memory.read(buffer).inspect_err(|_| self.fields.clear())?;
+        keep(&mut self.fields, scan::lines(text).filter_map(parse_memory));
+        Ok(!self.fields.is_empty())
+    }
 }
 
 /// The collector.
 pub struct Numa {
     host: Host,
-    relist: Relist,
-    nodes: Vec<Node>,
+    nodes: Listing<Vec<Node>>,
 }
 
 impl Numa {
     /// NUMA nodes of this host.
     pub fn new(host: &Host) -> Self {
-        Self { host: host.clone(), relist: Relist::default(), nodes: Vec::new() }
+        Self { host: host.clone(), nodes: Listing::default() }
     }
+}
+
+fn list(host: &Host) -> Result<Vec<Node>, Trouble> {
+    let found = host::numbered(&host.path(PLACE), "node")?.into_iter().take(MAX_NODES);
+    Ok(found.map(|(number, directory)| Node::at(host, number, &directory)).collect())
 }
 
 impl Collector for Numa {
@@ -91,43 +129,21 @@ impl Collector for Numa {
     }
 
     fn read(&mut self, now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
-        let place = self.host.path("sys/devices/system/node");
-        if self.relist.due(now) {
-            let found = host::numbered(&place, "node").inspect_err(|trouble| self.relist.retry(trouble))?;
-            let node = |(number, directory): (u32, std::path::PathBuf)| Node {
-                number,
-                memory: self.host.attribute(directory.join("meminfo")),
-                allocations: self.host.attribute(directory.join("numastat")),
-                fields: Vec::new(),
-                counts: Vec::new(),
-            };
-            self.nodes = found.into_iter().take(MAX_NODES).map(node).collect();
-        }
-        let mut trouble = None;
-        for node in &mut self.nodes {
-            let own = |(name, value): (&str, u64)| (name.to_owned(), value);
-            let text = node.memory.read(buffer).map_err(|this| trouble.get_or_insert(this).is_absent());
-            keep(&mut node.fields, text.ok().map(|t| scan::lines(t).filter_map(parse_memory).map(own)));
-            let text = node.allocations.read(buffer);
-            keep(&mut node.counts, text.ok().map(|t| scan::lines(t).filter_map(parse_count).map(own)));
-        }
-        if self.nodes.iter().any(|node| !node.fields.is_empty()) {
-            return Ok(());
-        }
-        Err(trouble.unwrap_or(Trouble::Absent { path: place }))
+        self.nodes.refresh(now, || list(&self.host))?;
+        read_each(self.nodes.found_mut(), || self.host.path(PLACE), |node| node.take(buffer))
     }
 
     fn write(&self, _now: Moment, page: &mut Page) {
         if page.wants(NameSet::Node) {
             // All nodes have the fields of the first: a family is written whole before the next.
-            let first = self.nodes.first();
+            let first = self.nodes.found().first();
             let families = [(&MEMORY, first.map(|n| &n.fields)), (&ALLOCATIONS, first.map(|n| &n.counts))];
             for (family, fields) in families {
                 let suffix = if family.kind == Kind::Counter { "_total" } else { "" };
                 for (name, _) in fields.into_iter().flatten() {
                     let clean = name.trim_end_matches(')');
                     page.family_named(family, &format!("node_memory_numa_{clean}{suffix}"));
-                    for node in &self.nodes {
+                    for node in self.nodes.found() {
                         let of_kind = if suffix.is_empty() { &node.fields } else { &node.counts };
                         if let Some((_, value)) = of_kind.iter().find(|(other, _)| other == name) {
                             let number = Digits::of(u64::from(node.number));
@@ -138,7 +154,7 @@ impl Collector for Numa {
             }
         }
         page.family(&FREE);
-        for node in &self.nodes {
+        for node in self.nodes.found() {
             let value = |name| node.fields.iter().find(|(other, _)| other == name).map(|(_, value)| *value);
             if let (Some(free), Some(total)) = (value("MemFree"), value("MemTotal"))
                 && total > 0
@@ -154,7 +170,7 @@ impl Collector for Numa {
     }
 
     fn found(&self) -> String {
-        format!("{} NUMA nodes", self.nodes.len())
+        format!("{} NUMA nodes", self.nodes.found().len())
     }
 }
 

@@ -7,7 +7,8 @@ pub mod zones;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::collectors::{Collector, Relist};
+use crate::collectors::Collector;
+use crate::collectors::listing::RELIST_EVERY;
 use crate::energy::Meter;
 use crate::family::{Family, NameSet};
 use crate::host::{Buffer, Host, Probe};
@@ -143,8 +144,8 @@ struct Package {
 pub struct Rapl {
     host: Host,
     configured_tdp: Option<u64>,
-    relist: Relist,
-    look_again_at: Option<Duration>,
+    /// When zones are looked for next; at once if never yet.
+    list_at: Duration,
     zones: BTreeMap<ZoneId, Zone>,
     // Kept when a zone goes, so that its joules go on from where they were when it returns.
     meters: BTreeMap<ZoneId, Meter>,
@@ -158,8 +159,7 @@ impl Rapl {
         Self {
             host: host.clone(),
             configured_tdp: tdp_watts.map(|watts| u64::from(watts) * 1_000_000),
-            relist: Relist::default(),
-            look_again_at: None,
+            list_at: Duration::ZERO,
             zones: BTreeMap::new(),
             meters: BTreeMap::new(),
             listing: None,
@@ -324,12 +324,9 @@ impl Collector for Rapl {
     }
 
     fn tick(&mut self, now: Moment, buffer: &mut Buffer) {
-        if self.look_again_at.is_some_and(|at| now.up >= at) {
-            self.relist.soon();
-            self.look_again_at = None;
-        }
-        if self.relist.due(now) {
+        if now.up >= self.list_at {
             self.list(buffer);
+            self.list_at = now.up + RELIST_EVERY;
         }
         for (id, zone) in &mut self.zones {
             let read = zone.probe.read_current(buffer).map(scan::lone_number);
@@ -349,8 +346,8 @@ impl Collector for Rapl {
         // A zone that was there once may return, and should not wait a minute to be seen.
         let gone = self.meters.len() > self.zones.len() || self.zones.is_empty();
         let missing = gone || self.zones.values().any(|zone| zone.trouble.is_some());
-        if missing && self.look_again_at.is_none() {
-            self.look_again_at = Some(now.up + LOOK_AGAIN_AFTER);
+        if missing {
+            self.list_at = self.list_at.min(now.up + LOOK_AGAIN_AFTER);
         }
     }
 

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::collectors::{Collector, Relist};
+use crate::collectors::Collector;
+use crate::collectors::listing::{Listing, Reading, read_each};
 use crate::family::{Family, NameSet};
-use crate::host::{self, Buffer, Host, Probe};
+use crate::host::{self, Buffer, Host};
 use crate::moment::Moment;
 use crate::page::{Digits, Page, Value};
 use crate::scan;
 use crate::trouble::Trouble;
 
 const SOURCE: &str = "/sys/devices/system/cpu/cpu*/thermal_throttle/{core,package}_throttle_count";
+const CPUS: &str = "sys/devices/system/cpu";
 /// CPUs looked at.
 const MAX_CPUS: usize = 8192;
 
@@ -42,49 +44,41 @@ static EVENTS: Family = Family::counter(
 .source(SOURCE);
 static FAMILIES: [&Family; 3] = [&CORE, &PACKAGE, &EVENTS];
 
-struct Count {
-    probe: Probe,
-    now: Option<u64>,
+#[derive(Default)]
+struct Counts {
+    // Hyperthreads of one core count the same events, so one of them speaks for the core.
+    cores: BTreeMap<(u64, u64), Reading<u64>>,
+    packages: BTreeMap<u64, Reading<u64>>,
 }
 
 /// The collector.
 pub struct Throttle {
     host: Host,
-    relist: Relist,
-    // Hyperthreads of one core count the same events, so one of them speaks for the core.
-    cores: BTreeMap<(u64, u64), Count>,
-    packages: BTreeMap<u64, Count>,
+    counts: Listing<Counts>,
 }
 
 impl Throttle {
     /// CPUs of this host.
     pub fn new(host: &Host) -> Self {
-        Self {
-            host: host.clone(),
-            relist: Relist::default(),
-            cores: BTreeMap::new(),
-            packages: BTreeMap::new(),
-        }
+        Self { host: host.clone(), counts: Listing::default() }
     }
+}
 
-    fn list(&mut self, buffer: &mut Buffer) -> Result<(), Trouble> {
-        let found = host::numbered(&self.host.path("sys/devices/system/cpu"), "cpu")?;
-        let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
-        for (_, cpu) in found.into_iter().take(MAX_CPUS) {
-            let counts = cpu.join("thermal_throttle");
-            if !counts.is_dir() {
-                continue;
-            }
-            let package = host::number_once(&cpu.join("topology/physical_package_id"), buffer);
-            let core = host::number_once(&cpu.join("topology/core_id"), buffer);
-            let (Ok(package), Ok(core)) = (package, core) else { continue };
-            let count = |name| Count { probe: self.host.attribute(counts.join(name)), now: None };
-            cores.entry((package, core)).or_insert_with(|| count("core_throttle_count"));
-            packages.entry(package).or_insert_with(|| count("package_throttle_count"));
+fn list(host: &Host, buffer: &mut Buffer) -> Result<Counts, Trouble> {
+    let mut counts = Counts::default();
+    for (_, cpu) in host::numbered(&host.path(CPUS), "cpu")?.into_iter().take(MAX_CPUS) {
+        let place = cpu.join("thermal_throttle");
+        if !place.is_dir() {
+            continue;
         }
-        (self.cores, self.packages) = (cores, packages);
-        Ok(())
+        let package = host::number_once(&cpu.join("topology/physical_package_id"), buffer);
+        let core = host::number_once(&cpu.join("topology/core_id"), buffer);
+        let (Ok(package), Ok(core)) = (package, core) else { continue };
+        let count = |name| Reading::new(host.attribute(place.join(name)), scan::lone_number);
+        counts.cores.entry((package, core)).or_insert_with(|| count("core_throttle_count"));
+        counts.packages.entry(package).or_insert_with(|| count("package_throttle_count"));
     }
+    Ok(counts)
 }
 
 impl Collector for Throttle {
@@ -97,50 +91,38 @@ impl Collector for Throttle {
     }
 
     fn read(&mut self, now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
-        if self.relist.due(now) {
-            self.list(buffer).inspect_err(|trouble| self.relist.retry(trouble))?;
-        }
-        let mut trouble = None;
-        let mut any = false;
-        for count in self.cores.values_mut().chain(self.packages.values_mut()) {
-            count.now = match count.probe.read(buffer) {
-                Ok(text) => scan::lone_number(text),
-                Err(this) => {
-                    trouble.get_or_insert(this);
-                    None
-                }
-            };
-            any |= count.now.is_some();
-        }
-        let absent =
-            || Trouble::Absent { path: self.host.path("sys/devices/system/cpu/cpu0/thermal_throttle") };
-        if any { Ok(()) } else { Err(trouble.unwrap_or_else(absent)) }
+        self.counts.refresh(now, || list(&self.host, buffer))?;
+        let Counts { cores, packages } = self.counts.found_mut();
+        let place = || self.host.path(CPUS).join("cpu0/thermal_throttle");
+        read_each(cores.values_mut().chain(packages.values_mut()), place, |count| count.take(buffer))
     }
 
     fn write(&self, _now: Moment, page: &mut Page) {
+        let Counts { cores, packages } = self.counts.found();
         page.family(&CORE);
-        for ((package, core), count) in &self.cores {
+        for ((package, core), count) in cores {
             if let Some(now) = count.now {
                 let (package, core) = (Digits::of(*package), Digits::of(*core));
                 page.sample(&[("package", package.as_bytes()), ("core", core.as_bytes())], Value::Count(now));
             }
         }
         page.family(&PACKAGE);
-        for (package, count) in &self.packages {
+        for (package, count) in packages {
             if let Some(now) = count.now {
                 page.sample(&[("package", Digits::of(*package).as_bytes())], Value::Count(now));
             }
         }
         page.family(&EVENTS);
-        for (package, count) in &self.packages {
-            let cores =
-                self.cores.range((*package, 0)..=(*package, u64::MAX)).filter_map(|(_, core)| core.now);
-            let events = cores.fold(count.now.unwrap_or(0), u64::saturating_add);
+        for (package, count) in packages {
+            let of_package = cores.range((*package, 0)..=(*package, u64::MAX));
+            let events =
+                of_package.filter_map(|(_, core)| core.now).fold(count.now.unwrap_or(0), u64::saturating_add);
             page.sample(&[("package", Digits::of(*package).as_bytes())], Value::Count(events));
         }
     }
 
     fn found(&self) -> String {
-        format!("{} packages, {} cores", self.packages.len(), self.cores.len())
+        let Counts { cores, packages } = self.counts.found();
+        format!("{} packages, {} cores", packages.len(), cores.len())
     }
 }
