@@ -21,8 +21,9 @@ use crate::users::Users;
 
 /// Answers shorter than this are not worth compressing.
 const WORTH_COMPRESSING: usize = 1024;
-/// How far back gzip looks for repetitions, as a power of two; lines repeat themselves at once, so little is lost.
-const WINDOW_BITS: u8 = 12;
+/// How far back gzip looks for repetitions, as a power of two. Lines repeat themselves at once, so less would do, but
+/// each time the window is full its whole index has to be moved, which costs more than the memory.
+const WINDOW_BITS: u8 = 15;
 
 /// What an answer depends on apart from the host; replaced as a whole when the configuration is read again.
 pub struct Manner {

@@ -22,7 +22,7 @@ pub fn table(instruments: &Instruments, root: &Path) -> String {
 fn row(state: &State, found: &str, root: &Path) -> [String; 4] {
     let (word, told, needed) = match &state.down {
         None => ("ok", found.to_owned(), String::new()),
-        Some((reason, detail)) => (*reason, detail.clone(), needed(state.source, reason, root)),
+        Some(down) => (down.reason(), down.to_string(), needed(state.source, down.reason(), root)),
     };
     [state.source.to_owned(), word.to_owned(), told, needed]
 }
@@ -89,25 +89,25 @@ fn render(rows: &[[String; 4]]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trouble::{Down, Trouble};
     use std::time::Duration;
 
-    fn state(source: &'static str, down: Option<(&'static str, &str)>) -> State {
-        let down = down.map(|(reason, detail)| (reason, detail.to_owned()));
-        State { source, down, took: Duration::ZERO, age: Duration::ZERO }
+    fn state(source: &'static str, trouble: Option<Trouble>) -> State {
+        State { source, down: trouble.map(Down::from), took: Duration::ZERO, age: Duration::ZERO }
     }
 
     #[test]
     fn a_table_people_can_read() {
         let rows = [
             row(&state("cpu", None), "2 CPUs", Path::new("/")),
-            row(&state("rapl", Some(("denied", "energy_uj may not be read"))), "", Path::new("/")),
-            row(&state("edac", Some(("absent", "mc0 is not there"))), "", Path::new("/host")),
+            row(&state("rapl", Some(Trouble::Denied { path: "energy_uj".into() })), "", Path::new("/")),
+            row(&state("edac", Some(Trouble::Absent { path: "mc0".into() })), "", Path::new("/host")),
         ];
         let expected = "\
-SOURCE  STATE   FOUND                      NEEDED
+SOURCE  STATE   FOUND                                     NEEDED
 cpu     ok      2 CPUs
-rapl    denied  energy_uj may not be read  uid 0 without capabilities: the kernel lets only root read energy counters
-edac    absent  mc0 is not there           ECC memory and its EDAC driver, or a read-only mount of it below /host
+rapl    denied  \"energy_uj\" may not be read by this user  uid 0 without capabilities: the kernel lets only root read energy counters
+edac    absent  \"mc0\" is not there                        ECC memory and its EDAC driver, or a read-only mount of it below /host
 ";
         assert_eq!(render(&rows), expected);
     }

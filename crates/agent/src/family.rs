@@ -96,6 +96,8 @@ pub struct Family {
     pub set: NameSet,
     /// One sentence for people.
     pub help: &'static str,
+    /// Whether that can be written as it is, in either format.
+    pub plain_help: bool,
     /// Labels, as written in the reference.
     pub labels: &'static str,
     /// The file it comes from, below the root.
@@ -115,6 +117,7 @@ impl Family {
             unit,
             set,
             help,
+            plain_help: is_plain(help),
             labels: "",
             source: "",
             right: Right::Anyone,
@@ -156,4 +159,17 @@ impl Family {
         self.peers = peers;
         self
     }
+}
+
+/// Whether no byte of a text has to be escaped.
+const fn is_plain(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if matches!(bytes[at], b'\\' | b'\n' | b'"') {
+            return false;
+        }
+        at += 1;
+    }
+    true
 }

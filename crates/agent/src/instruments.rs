@@ -12,6 +12,7 @@ use crate::host::Buffer;
 use crate::moment::{Clock, Moment};
 use crate::page::{Format, Page, Value};
 use crate::process;
+use crate::trouble::Down;
 
 static UP: Family = own(Family::gauge(
     NameSet::Own,
@@ -83,8 +84,8 @@ const fn own(family: Family) -> Family {
 pub struct State {
     /// The source's name.
     pub source: &'static str,
-    /// A word for metrics and a sentence for people, unless it is well.
-    pub down: Option<(&'static str, String)>,
+    /// Why not, unless it is well.
+    pub down: Option<Down>,
     /// How long reading took.
     pub took: Duration,
     /// How old what was written is.
@@ -123,6 +124,7 @@ pub struct Instruments {
 #[derive(Debug, Default)]
 pub struct Worker {
     buffer: Buffer,
+    own: process::Own,
 }
 
 impl Instruments {
@@ -176,11 +178,10 @@ impl Instruments {
                 State { source: slot.source, down: None, took: Duration::ZERO, age: Duration::ZERO };
             match slot.collector.try_lock() {
                 Err(TryLockError::WouldBlock) => {
-                    state.down = Some(("timeout", "an earlier reading has not come back".to_owned()));
+                    state.down = Some(Down::Hangs);
                 }
                 Err(TryLockError::Poisoned(_)) => {
-                    state.down =
-                        Some(("panicked", "an earlier reading failed in a way it should not".to_owned()));
+                    state.down = Some(Down::Panicked);
                 }
                 Ok(mut collector) => {
                     let began = self.start(round, slot.source);
@@ -198,7 +199,7 @@ impl Instruments {
                         // What was read before is old now: it is not written.
                         Err(trouble) => {
                             collector.write_down(&trouble, &mut desk.page);
-                            state.down = Some((trouble.reason(), trouble.to_string()));
+                            state.down = Some(trouble.into());
                         }
                     }
                 }
@@ -210,7 +211,7 @@ impl Instruments {
         if !self.is_current(round) {
             return None;
         }
-        write_own(&mut desk.page, &states);
+        write_own(&mut desk.page, &states, worker);
         note_changes(&desk.states, &states);
         desk.states = states;
         Some(desk.page.finish().to_vec())
@@ -267,16 +268,16 @@ impl Instruments {
     }
 }
 
-fn write_own(page: &mut Page, states: &[State]) {
+fn write_own(page: &mut Page, states: &[State], worker: &mut Worker) {
     page.family(&UP);
     for state in states {
         page.sample(&[("source", state.source.as_bytes())], Value::Count(u64::from(state.down.is_none())));
     }
     page.family(&REASON);
     for state in states {
-        if let Some((reason, _)) = state.down {
+        if let Some(down) = &state.down {
             page.sample(
-                &[("source", state.source.as_bytes()), ("reason", reason.as_bytes())],
+                &[("source", state.source.as_bytes()), ("reason", down.reason().as_bytes())],
                 Value::Count(1),
             );
         }
@@ -294,11 +295,11 @@ fn write_own(page: &mut Page, states: &[State]) {
     page.family(&BUILD);
     page.sample(&[("version", env!("CARGO_PKG_VERSION").as_bytes())], Value::Count(1));
     page.family(&CPU);
-    if let Some(ticks) = process::cpu_hundredths() {
+    if let Some(ticks) = worker.own.cpu_hundredths(&mut worker.buffer) {
         page.sample(&[], Value::Fixed(ticks, 2));
     }
     page.family(&MEMORY);
-    if let Some(bytes) = process::resident_bytes() {
+    if let Some(bytes) = worker.own.resident_bytes(&mut worker.buffer) {
         page.sample(&[], Value::Count(bytes));
     }
     page.family(&LEFT_OUT);
@@ -310,16 +311,20 @@ fn write_own(page: &mut Page, states: &[State]) {
 /// One line when a source goes or comes back, none while it stays as it is.
 fn note_changes(before: &[State], now: &[State]) {
     for state in now {
-        let old =
-            before.iter().find(|old| old.source == state.source).map(|old| old.down.as_ref().map(|d| d.0));
-        let new = state.down.as_ref().map(|down| down.0);
+        let old = before.iter().find(|old| old.source == state.source);
+        let old = old.map(|old| old.down.as_ref().map(Down::reason));
+        let new = state.down.as_ref().map(Down::reason);
         let source = state.source;
         match (&state.down, old) {
             (_, Some(old)) if old == new => {}
             (None, Some(_)) => tracing::info!(source, "source is back"),
             (None, None) => tracing::debug!(source, "source is read"),
-            (Some(("absent", detail)), _) => tracing::info!(source, detail, "source is not there"),
-            (Some((reason, detail)), _) => tracing::warn!(source, reason, detail, "source cannot be read"),
+            (Some(Down::Trouble(trouble)), _) if trouble.is_absent() => {
+                tracing::info!(source, detail = %trouble, "source is not there");
+            }
+            (Some(down), _) => {
+                tracing::warn!(source, reason = down.reason(), detail = %down, "source cannot be read");
+            }
         }
     }
 }

@@ -54,7 +54,6 @@ pub struct Page {
     names: NameSets,
     instance: Vec<u8>,
     ledger: Ledger,
-    families: Vec<u64>,
     open: Open,
     series: usize,
     left_out: u64,
@@ -66,6 +65,7 @@ struct Open {
     wanted: bool,
     name: Vec<u8>,
     help: Vec<u8>,
+    plain_help: bool,
     kind: Kind,
     unit: &'static str,
     set: NameSet,
@@ -81,7 +81,6 @@ impl Page {
             names: NameSets::ALL,
             instance: instance.as_bytes().to_vec(),
             ledger: Ledger::default(),
-            families: Vec::new(),
             open: Open::default(),
             series: 0,
             left_out: 0,
@@ -91,7 +90,6 @@ impl Page {
     /// Starts over for a new scrape.
     pub fn begin(&mut self, format: Format, names: NameSets) {
         self.text.clear();
-        self.families.clear();
         self.open.wanted = false;
         self.series = 0;
         self.format = format;
@@ -141,6 +139,7 @@ impl Page {
             open.help.clear();
             open.help.extend_from_slice(help);
             (open.kind, open.unit, open.set) = (family.kind, family.unit, family.set);
+            open.plain_help = family.plain_help;
             open.header_written = false;
         }
         self.open.wanted
@@ -148,47 +147,28 @@ impl Page {
 
     /// Takes a family name for this page; false if it is taken.
     pub fn claim(&mut self, name: &[u8], kind: Kind) -> bool {
-        let key = hash(self.family_name(name, kind));
-        match self.families.binary_search(&key) {
-            Ok(_) => false,
-            Err(at) => {
-                self.families.insert(at, key);
-                true
-            }
-        }
-    }
-
-    /// In OpenMetrics a counter's family goes by the name without `_total`.
-    fn family_name<'n>(&self, name: &'n [u8], kind: Kind) -> &'n [u8] {
-        match (self.format, kind) {
-            (Format::OpenMetrics, Kind::Counter) => name.strip_suffix(b"_total").unwrap_or(name),
-            _ => name,
-        }
+        // A family without labels has a series of the same name, which is another thing.
+        self.ledger.note(!hash(family_name(name, kind, self.format)))
     }
 
     /// Writes one sample of the open family.
     pub fn sample(&mut self, labels: &[Label<'_>], value: Value) {
-        if self.open.wanted {
-            let mut open = std::mem::take(&mut self.open);
-            self.write_sample(&mut open, labels, value);
-            self.open = open;
+        if !self.open.wanted {
+            return;
         }
-    }
-
-    fn write_sample(&mut self, open: &mut Open, labels: &[Label<'_>], value: Value) {
         let Some(value) = finite(value) else { return };
         if !self.room() {
             return;
         }
         let before = self.text.len();
-        if !open.header_written {
-            self.header(open);
+        if !self.open.header_written {
+            self.header();
         }
         let start = self.text.len();
-        self.text.extend_from_slice(&open.name);
-        self.labels(labels, open.set);
+        self.text.extend_from_slice(&self.open.name);
+        self.labels(labels);
         let series = hash(&self.text[start..]);
-        let value = match (open.kind, value) {
+        let value = match (self.open.kind, value) {
             (Kind::Counter, Value::Count(raw)) => self.ledger.count(series, raw).map(Value::Count),
             (Kind::Counter, Value::Fixed(raw, d)) => {
                 self.ledger.count(series, raw).map(|n| Value::Fixed(n, d))
@@ -199,7 +179,7 @@ impl Page {
             self.text.truncate(before);
             return;
         };
-        open.header_written = true;
+        self.open.header_written = true;
         self.series += 1;
         self.text.push(b' ');
         write_value(&mut self.text, value);
@@ -221,8 +201,8 @@ impl Page {
 
     /// Writes the header of somebody else's family; `kind` is the word after the name.
     pub fn foreign_header(&mut self, name: &[u8], help: &[u8], kind: &[u8]) {
-        self.comment(b"# HELP ", name, help);
-        self.comment(b"# TYPE ", name, kind);
+        write_escaped_comment(&mut self.text, self.format, b"# HELP ", name, help);
+        write_comment(&mut self.text, b"# TYPE ", name, kind);
     }
 
     fn room(&mut self) -> bool {
@@ -231,49 +211,38 @@ impl Page {
         room
     }
 
-    fn header(&mut self, open: &Open) {
-        let name_length = self.family_name(&open.name, open.kind).len();
-        let name = &open.name[..name_length];
-        let kind: &[u8] = match (open.kind, self.format) {
+    fn header(&mut self) {
+        let Open { name, help, plain_help, kind, unit, .. } = &self.open;
+        let (text, format) = (&mut self.text, self.format);
+        let family = family_name(name, *kind, format);
+        let word: &[u8] = match (kind, format) {
             (Kind::Counter, _) => b"counter",
             (Kind::Gauge, _) => b"gauge",
             (Kind::Untyped, Format::Text) => b"untyped",
             (Kind::Untyped, Format::OpenMetrics) => b"unknown",
         };
-        self.comment(b"# HELP ", name, &open.help);
-        self.comment(b"# TYPE ", name, kind);
+        if *plain_help {
+            write_comment(text, b"# HELP ", family, help);
+        } else {
+            write_escaped_comment(text, format, b"# HELP ", family, help);
+        }
+        write_comment(text, b"# TYPE ", family, word);
         // OpenMetrics wants the unit to be the end of the name; where history says otherwise there is none.
-        let suffix = name.strip_suffix(open.unit.as_bytes());
-        let fits = !open.unit.is_empty() && suffix.is_some_and(|rest| rest.ends_with(b"_"));
-        if self.format == Format::OpenMetrics && fits {
-            self.comment(b"# UNIT ", name, open.unit.as_bytes());
+        let suffix = family.strip_suffix(unit.as_bytes());
+        let fits = !unit.is_empty() && suffix.is_some_and(|rest| rest.ends_with(b"_"));
+        if format == Format::OpenMetrics && fits {
+            write_comment(text, b"# UNIT ", family, unit.as_bytes());
         }
     }
 
-    fn comment(&mut self, what: &[u8], name: &[u8], text: &[u8]) {
-        self.text.extend_from_slice(what);
-        self.text.extend_from_slice(name);
-        self.text.push(b' ');
-        let quotes = self.format == Format::OpenMetrics;
-        for &byte in text {
-            match byte {
-                b'\\' => self.text.extend_from_slice(b"\\\\"),
-                b'\n' => self.text.extend_from_slice(b"\\n"),
-                b'"' if quotes => self.text.extend_from_slice(b"\\\""),
-                byte => self.text.push(byte),
-            }
-        }
-        self.text.push(b'\n');
-    }
-
-    fn labels(&mut self, labels: &[Label<'_>], set: NameSet) {
+    fn labels(&mut self, labels: &[Label<'_>]) {
         let mut mark = b'{';
         for &(name, value) in labels {
             self.text.push(mark);
             mark = b',';
             write_label(&mut self.text, name, value);
         }
-        if set == NameSet::Collectd {
+        if self.open.set == NameSet::Collectd {
             self.text.push(mark);
             mark = b',';
             write_label(&mut self.text, "instance", &self.instance);
@@ -314,6 +283,36 @@ fn finite(value: Value) -> Option<Value> {
         Value::Real(real) if !real.is_finite() => None,
         value => Some(value),
     }
+}
+
+/// In OpenMetrics a counter's family goes by the name without `_total`.
+fn family_name(name: &[u8], kind: Kind, format: Format) -> &[u8] {
+    match (format, kind) {
+        (Format::OpenMetrics, Kind::Counter) => name.strip_suffix(b"_total").unwrap_or(name),
+        _ => name,
+    }
+}
+
+fn write_comment(text: &mut Vec<u8>, what: &[u8], name: &[u8], said: &[u8]) {
+    text.extend_from_slice(what);
+    text.extend_from_slice(name);
+    text.push(b' ');
+    text.extend_from_slice(said);
+    text.push(b'\n');
+}
+
+fn write_escaped_comment(text: &mut Vec<u8>, format: Format, what: &[u8], name: &[u8], said: &[u8]) {
+    let quotes = format == Format::OpenMetrics;
+    let mut escaped = Vec::with_capacity(said.len() + 8);
+    for &byte in said {
+        match byte {
+            b'\\' => escaped.extend_from_slice(b"\\\\"),
+            b'\n' => escaped.extend_from_slice(b"\\n"),
+            b'"' if quotes => escaped.extend_from_slice(b"\\\""),
+            byte => escaped.push(byte),
+        }
+    }
+    write_comment(text, what, name, &escaped);
 }
 
 fn write_label(text: &mut Vec<u8>, name: &str, value: &[u8]) {

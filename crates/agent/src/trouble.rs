@@ -83,3 +83,28 @@ impl Trouble {
         matches!(self, Self::Absent { .. })
     }
 }
+
+/// Why a source is not on the page.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Down {
+    /// Somebody is still at it.
+    #[error("an earlier reading has not come back")]
+    Hangs,
+    /// Reading it was a mistake of ours.
+    #[error("an earlier reading failed in a way it should not")]
+    Panicked,
+    /// It could not be read.
+    #[error(transparent)]
+    Trouble(#[from] Trouble),
+}
+
+impl Down {
+    /// The word used as metric label.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Hangs => "timeout",
+            Self::Panicked => "panicked",
+            Self::Trouble(trouble) => trouble.reason(),
+        }
+    }
+}

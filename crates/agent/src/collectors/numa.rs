@@ -46,8 +46,23 @@ struct Node {
     number: u32,
     memory: Probe,
     allocations: Probe,
-    fields: Vec<(String, u64)>,
-    counts: Vec<(String, u64)>,
+    fields: Vec<Field>,
+    counts: Vec<Field>,
+}
+
+/// A field of one of the files, and the family it goes to.
+struct Field {
+    name: String,
+    family: String,
+    value: u64,
+}
+
+impl Field {
+    fn new(name: &str, family: &'static Family, value: u64) -> Self {
+        let suffix = if family.kind == Kind::Counter { "_total" } else { "" };
+        let clean = name.trim_end_matches(')').replace('(', "_");
+        Self { name: name.to_owned(), family: format!("node_memory_numa_{clean}{suffix}"), value }
+    }
 }
 
 /// Reads a line such as `Node 0 MemTotal:  1024 kB`.
@@ -66,17 +81,23 @@ fn parse_count(line: &[u8]) -> Option<(&str, u64)> {
 }
 
 /// Replaces the numbers; the kernel writes the same names in the same order every time, so they are kept.
-fn keep<'t>(fields: &mut Vec<(String, u64)>, read: impl Iterator<Item = (&'t str, u64)>) {
+fn keep<'t>(fields: &mut Vec<Field>, family: &'static Family, read: impl Iterator<Item = (&'t str, u64)>) {
     let mut count = 0;
     for (name, value) in read.take(MAX_FIELDS) {
         match fields.get_mut(count) {
-            Some(field) if field.0 == name => field.1 = value,
-            Some(field) => *field = (name.to_owned(), value),
-            None => fields.push((name.to_owned(), value)),
+            Some(field) if field.name == name => field.value = value,
+            Some(field) => *field = Field::new(name, family, value),
+            None => fields.push(Field::new(name, family, value)),
         }
         count += 1;
     }
     fields.truncate(count);
+}
+
+/// The value of a field; nodes mostly have the same fields in the same places.
+fn value(fields: &[Field], place: usize, name: &str) -> Option<u64> {
+    let here = fields.get(place).filter(|field| field.name == name);
+    here.or_else(|| fields.iter().find(|field| field.name == name)).map(|field| field.value)
 }
 
 impl Node {
@@ -90,13 +111,19 @@ impl Node {
         }
     }
 
+    fn sample(&self, page: &mut Page, value: Option<u64>) {
+        if let Some(value) = value {
+            page.sample(&[("node", Digits::of(u64::from(self.number)).as_bytes())], Value::Count(value));
+        }
+    }
+
     fn take(&mut self, buffer: &mut Buffer) -> Result<bool, Trouble> {
         match self.allocations.read(buffer) {
-            Ok(text) => keep(&mut self.counts, scan::lines(text).filter_map(parse_count)),
+            Ok(text) => keep(&mut self.counts, &ALLOCATIONS, scan::lines(text).filter_map(parse_count)),
             Err(_) => self.counts.clear(),
         }
         let text = self.memory.read(buffer).inspect_err(|_| self.fields.clear())?;
-        keep(&mut self.fields, scan::lines(text).filter_map(parse_memory));
+        keep(&mut self.fields, &MEMORY, scan::lines(text).filter_map(parse_memory));
         Ok(!self.fields.is_empty())
     }
 }
@@ -134,29 +161,28 @@ impl Collector for Numa {
     }
 
     fn write(&self, _now: Moment, page: &mut Page) {
-        if page.wants(NameSet::Node) {
+        let nodes = self.nodes.found();
+        if page.wants(NameSet::Node)
+            && let Some(first) = nodes.first()
+        {
             // All nodes have the fields of the first: a family is written whole before the next.
-            let first = self.nodes.found().first();
-            let families = [(&MEMORY, first.map(|n| &n.fields)), (&ALLOCATIONS, first.map(|n| &n.counts))];
-            for (family, fields) in families {
-                let suffix = if family.kind == Kind::Counter { "_total" } else { "" };
-                for (name, _) in fields.into_iter().flatten() {
-                    let clean = name.trim_end_matches(')');
-                    page.family_named(family, &format!("node_memory_numa_{clean}{suffix}"));
-                    for node in self.nodes.found() {
-                        let of_kind = if suffix.is_empty() { &node.fields } else { &node.counts };
-                        if let Some((_, value)) = of_kind.iter().find(|(other, _)| other == name) {
-                            let number = Digits::of(u64::from(node.number));
-                            page.sample(&[("node", number.as_bytes())], Value::Count(*value));
-                        }
-                    }
+            for (place, field) in first.fields.iter().enumerate() {
+                page.family_named(&MEMORY, &field.family);
+                for node in nodes {
+                    node.sample(page, value(&node.fields, place, &field.name));
+                }
+            }
+            for (place, field) in first.counts.iter().enumerate() {
+                page.family_named(&ALLOCATIONS, &field.family);
+                for node in nodes {
+                    node.sample(page, value(&node.counts, place, &field.name));
                 }
             }
         }
         page.family(&FREE);
-        for node in self.nodes.found() {
-            let value = |name| node.fields.iter().find(|(other, _)| other == name).map(|(_, value)| *value);
-            if let (Some(free), Some(total)) = (value("MemFree"), value("MemTotal"))
+        for node in nodes {
+            let [free, total] = ["MemFree", "MemTotal"].map(|name| value(&node.fields, 0, name));
+            if let (Some(free), Some(total)) = (free, total)
                 && total > 0
             {
                 let share = u128::from(free.min(total)) * 10_000 / u128::from(total);

@@ -94,7 +94,7 @@ impl Watched {
 
     pub(crate) fn down(&mut self, source: &str) -> Option<&'static str> {
         self.samples();
-        self.states().into_iter().find(|state| state.source == source)?.down.map(|(reason, _)| reason)
+        self.states().into_iter().find(|state| state.source == source)?.down.map(|down| down.reason())
     }
 }
 
