@@ -8,7 +8,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use agent::fixtures::{PACKAGE_RANGE, Tree};
+use agent::fixtures::Tree;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -27,16 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let begun = Instant::now();
     while !watts.is_empty() {
         sleep(Duration::from_millis(100));
-        let micros = u64::try_from(begun.elapsed().as_micros())?;
-        for (package, watts) in watts.iter().enumerate() {
-            // The kernel numbers zones as it likes; here backwards.
-            let index = watts_index(sockets, package)?;
-            tree.energy(&format!("intel-rapl:{index}"), (1_000_000_000 + watts * micros) % PACKAGE_RANGE);
-        }
+        tree.drawn(&watts, begun.elapsed());
     }
     Ok(())
-}
-
-fn watts_index(sockets: u32, package: usize) -> Result<u32, Box<dyn Error>> {
-    Ok(sockets - 1 - u32::try_from(package)?)
 }

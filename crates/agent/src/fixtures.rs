@@ -1,8 +1,15 @@
 //! Hosts as directory trees: made ones for tests, for measurements and for demos on machines without sensors.
 
+pub mod damage;
+pub mod faults;
+
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use faults::Errno;
 
 /// A host's `proc` and `sys` in a directory.
 #[derive(Debug)]
@@ -47,6 +54,12 @@ impl Tree {
         self
     }
 
+    /// From now on reading this file, or listing this directory, fails like this; with none it works again.
+    pub fn fails(&self, relative: &str, errno: Option<Errno>) -> &Self {
+        faults::set(self.path(relative), errno);
+        self
+    }
+
     /// A zone: its directory's name, its own name, and where its counter stands.
     pub fn zone(&self, directory: &str, name: &str, energy_uj: u64) -> &Self {
         let range = if name == "dram" { DRAM_RANGE } else { PACKAGE_RANGE };
@@ -56,9 +69,17 @@ impl Tree {
         self.energy(directory, energy_uj)
     }
 
-    /// Moves a zone's counter.
+    /// Moves a zone's counter. Whoever reads meanwhile sees the old number or the new one, as with the kernel's.
     pub fn energy(&self, directory: &str, energy_uj: u64) -> &Self {
-        self.write(&format!("sys/class/powercap/{directory}/energy_uj"), format!("{energy_uj}\n"))
+        let file = format!("sys/class/powercap/{directory}/energy_uj");
+        let text = format!("{energy_uj:012}\n");
+        match fs::OpenOptions::new().write(true).open(self.path(&file)) {
+            Ok(open) if open.metadata().is_ok_and(|found| found.len() <= text.len() as u64) => {
+                open.write_all_at(text.as_bytes(), 0).expect("the tree is writable");
+                self
+            }
+            _ => self.write(&file, text),
+        }
     }
 
     /// Limits of a package in watts: built for, and set.
@@ -81,6 +102,16 @@ impl Tree {
             self.zone(&format!("intel-rapl:{index}"), &format!("package-{socket}"), 1_000_000_000);
             self.limits(&format!("intel-rapl:{index}"), 250, 250, 300);
             self.zone(&format!("intel-rapl:{index}:0"), "dram", 500_000_000);
+        }
+        self
+    }
+
+    /// Where the counters of a `server` stand after its packages have drawn these watts for so long.
+    pub fn drawn(&self, watts: &[u64], since: Duration) -> &Self {
+        let micros = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
+        for (index, watts) in watts.iter().rev().enumerate() {
+            let energy = 1_000_000_000u64.saturating_add(watts.saturating_mul(micros)) % PACKAGE_RANGE;
+            self.energy(&format!("intel-rapl:{index}"), energy);
         }
         self
     }
@@ -180,13 +211,25 @@ impl Tree {
         }
         for controller in 0..sockets {
             let place = format!("sys/devices/system/edac/mc/mc{controller}");
-            for (file, count) in
-                [("ce_count", 2), ("ue_count", 0), ("csrow0/ce_count", 2), ("csrow0/ue_count", 0)]
-            {
+            for (file, count) in [
+                ("ce_count", 3),
+                ("ue_count", 0),
+                ("ce_noinfo_count", 1),
+                ("ue_noinfo_count", 0),
+                ("csrow0/ce_count", 2),
+                ("csrow0/ue_count", 0),
+            ] {
                 self.write(&format!("{place}/{file}"), format!("{count}\n"));
             }
         }
         self
+    }
+
+    /// The link to the device that a chip sits on.
+    fn device(&self, link: &str, device: &str) {
+        let place = self.path(&format!("sys/devices/platform/{device}"));
+        fs::create_dir_all(&place).expect("the tree is writable");
+        std::os::unix::fs::symlink(place, self.path(link)).expect("the tree is writable");
     }
 
     fn hugepages(&self, place: &str) {
@@ -231,6 +274,11 @@ impl Tree {
     /// The large host of the measurements: two sockets, 128 CPUs, 8 NUMA nodes, 170 interfaces, 110 pods.
     pub fn large(&self) -> &Self {
         self.proc(128, 170).sensors(128, 2, 8).server(2);
+        // node_exporter looks at the network of its own process.
+        self.write("proc/net/dev", fs::read(self.path("proc/1/net/dev")).expect("just written"));
+        for (chip, device) in ["coretemp.0", "coretemp.1", "ACPI000D:00"].into_iter().enumerate() {
+            self.device(&format!("sys/class/hwmon/hwmon{chip}/device"), device);
+        }
         for pod in 0..110 {
             self.pod_v2("shop", &format!("web-{pod}"), &format!("0f1c9e1a-8a52-4d1e-9a35-{pod:012x}"));
         }

@@ -57,9 +57,23 @@ impl Host {
 enum Shape {
     /// A read shorter than the buffer is the whole text.
     Whole,
-    /// Only an empty read is the end.
+    /// The kernel hands out whole lines, as many as fit into a page: a read that leaves half a page free was the last,
+    /// and otherwise only an empty one is the end.
     Paged,
 }
+
+impl Shape {
+    /// Whether a read of so many bytes, where so many were asked for, was the last.
+    fn ended(self, read: usize, asked: usize) -> bool {
+        match self {
+            Self::Whole => read < asked,
+            Self::Paged => read < asked.min(HALF_A_PAGE),
+        }
+    }
+}
+
+/// More than any line of a /proc table that has more than one.
+const HALF_A_PAGE: usize = 2048;
 
 /// A file to be read again and again.
 #[derive(Debug)]
@@ -87,11 +101,7 @@ impl Probe {
             }
             None => open_plain(&self.path)?,
         };
-        let read = buffer.fill(&file, self.shape, self.limit);
-        let length = read.map_err(|error| match error {
-            FillError::Io(error) => Trouble::from_io(&self.path, &error),
-            FillError::TooLarge => Trouble::TooLarge { path: self.path.clone(), limit: self.limit },
-        })?;
+        let length = read_open(&self.path, &file, self.shape, self.limit, buffer)?;
         if self.kept.fetch_add(1, Ordering::Relaxed) < MAX_KEPT_DESCRIPTORS {
             self.file = Some(file);
         } else {
@@ -136,11 +146,35 @@ pub fn open_plain(path: &Path) -> Result<File, Trouble> {
 /// Reads a small file once, keeping no descriptor.
 pub fn read_once<'b>(path: &Path, buffer: &'b mut Buffer) -> Result<&'b [u8], Trouble> {
     let file = open_plain(path)?;
-    let length = buffer.fill(&file, Shape::Whole, ATTRIBUTE_LIMIT).map_err(|error| match error {
-        FillError::Io(error) => Trouble::from_io(path, &error),
-        FillError::TooLarge => Trouble::TooLarge { path: path.to_owned(), limit: ATTRIBUTE_LIMIT },
-    })?;
+    let length = read_open(path, &file, Shape::Whole, ATTRIBUTE_LIMIT, buffer)?;
     Ok(&buffer.bytes[..length])
+}
+
+/// Reads an open file from its beginning; returns how many bytes there are in the buffer.
+fn read_open(
+    path: &Path,
+    file: &File,
+    shape: Shape,
+    limit: usize,
+    buffer: &mut Buffer,
+) -> Result<usize, Trouble> {
+    fault(path)?;
+    buffer.fill(file, shape, limit).map_err(|error| match error {
+        FillError::Io(error) => Trouble::from_io(path, &error),
+        FillError::TooLarge => Trouble::TooLarge { path: path.to_owned(), limit },
+    })
+}
+
+/// Errors that tests ask for; without made hosts there are none.
+#[cfg(feature = "fixtures")]
+fn fault(path: &Path) -> Result<(), Trouble> {
+    crate::fixtures::faults::at(path).map_or(Ok(()), |error| Err(Trouble::from_io(path, &error)))
+}
+
+#[cfg(not(feature = "fixtures"))]
+#[expect(clippy::unnecessary_wraps, reason = "the other one can fail")]
+fn fault(_path: &Path) -> Result<(), Trouble> {
+    Ok(())
 }
 
 /// Reads one number from a small file, keeping no descriptor.
@@ -153,6 +187,7 @@ pub fn number_once(path: &Path, buffer: &mut Buffer) -> Result<u64, Trouble> {
 /// The names in a directory, sorted; names that are not UTF-8 are left out, as the kernel writes none.
 pub fn names_in(directory: &Path) -> Result<Vec<String>, Trouble> {
     let trouble = |error: io::Error| Trouble::from_io(directory, &error);
+    fault(directory)?;
     let mut names = Vec::new();
     for entry in fs::read_dir(directory).map_err(trouble)?.take(MAX_ENTRIES) {
         if let Ok(name) = entry.map_err(trouble)?.file_name().into_string() {
@@ -193,7 +228,7 @@ impl Buffer {
                 Ok(0) => break,
                 Ok(read) => {
                     length += read;
-                    if shape == Shape::Whole && read < asked {
+                    if shape.ended(read, asked) {
                         break;
                     }
                 }

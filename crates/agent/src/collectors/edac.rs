@@ -12,7 +12,7 @@ use crate::scan;
 use crate::trouble::Trouble;
 
 const CONTROLLER: &str = "/sys/devices/system/edac/mc/mc*/{ce,ue}_count";
-const ROW: &str = "/sys/devices/system/edac/mc/mc*/csrow*/{ce,ue}_count";
+const ROW: &str = "/sys/devices/system/edac/mc/mc*/{csrow*/{ce,ue},{ce,ue}_noinfo}_count";
 /// Controllers looked at, and rows in each.
 const MAX_CONTROLLERS: usize = 128;
 const MAX_ROWS: usize = 128;
@@ -26,7 +26,7 @@ const fn of_controller(name: &'static str, help: &'static str) -> Family {
 
 const fn of_row(name: &'static str, help: &'static str) -> Family {
     Family::counter(NameSet::Node, name, "errors", help)
-        .labels("controller, csrow")
+        .labels("controller, csrow (a number, unknown)")
         .source(ROW)
         .peers("node_exporter edac")
 }
@@ -43,10 +43,21 @@ static ROW_UNCORRECTED: Family = of_row(
 );
 static FAMILIES: [&Family; 4] = [&CORRECTED, &UNCORRECTED, &ROW_CORRECTED, &ROW_UNCORRECTED];
 
+/// What a counter is about.
+#[derive(Clone, Copy)]
+enum Row {
+    /// All of the controller.
+    All,
+    /// Nobody knows which row.
+    Unknown,
+    /// One row.
+    Number(u32),
+}
+
 /// One counter and where its value goes.
 struct Count {
     controller: u32,
-    row: Option<u32>,
+    row: Row,
     family: &'static Family,
     errors: Reading<u64>,
 }
@@ -68,15 +79,17 @@ fn list(host: &Host) -> Result<Vec<Count>, Trouble> {
     let found = host::numbered(&host.path("sys/devices/system/edac/mc"), "mc")?;
     let mut counts = Vec::new();
     for (controller, directory) in found.into_iter().take(MAX_CONTROLLERS) {
-        let mut add = |row, place: &Path, families: [&'static Family; 2]| {
-            for (family, file) in families.into_iter().zip(["ce_count", "ue_count"]) {
+        let mut add = |row, place: &Path, families: [&'static Family; 2], files: [&str; 2]| {
+            for (family, file) in families.into_iter().zip(files) {
                 let errors = Reading::new(host.attribute(place.join(file)), scan::lone_number);
                 counts.push(Count { controller, row, family, errors });
             }
         };
-        add(None, &directory, [&CORRECTED, &UNCORRECTED]);
+        let by_row = [&ROW_CORRECTED, &ROW_UNCORRECTED];
+        add(Row::All, &directory, [&CORRECTED, &UNCORRECTED], ["ce_count", "ue_count"]);
+        add(Row::Unknown, &directory, by_row, ["ce_noinfo_count", "ue_noinfo_count"]);
         for (row, place) in host::numbered(&directory, "csrow")?.into_iter().take(MAX_ROWS) {
-            add(Some(row), &place, [&ROW_CORRECTED, &ROW_UNCORRECTED]);
+            add(Row::Number(row), &place, by_row, ["ce_count", "ue_count"]);
         }
     }
     Ok(counts)
@@ -105,12 +118,15 @@ impl Collector for Edac {
             for count in self.counts.found().iter().filter(|count| std::ptr::eq(count.family, family)) {
                 let Some(now) = count.errors.now else { continue };
                 let controller = Digits::of(u64::from(count.controller));
-                let row = count.row.map(|row| Digits::of(u64::from(row)));
-                let labels = [
-                    ("controller", controller.as_bytes()),
-                    ("csrow", row.as_ref().map_or(&[][..], Digits::as_bytes)),
-                ];
-                page.sample(&labels[..=usize::from(row.is_some())], Value::Count(now));
+                let controller = ("controller", controller.as_bytes());
+                match count.row {
+                    Row::All => page.sample(&[controller], Value::Count(now)),
+                    Row::Unknown => page.sample(&[controller, ("csrow", b"unknown")], Value::Count(now)),
+                    Row::Number(row) => {
+                        let row = Digits::of(u64::from(row));
+                        page.sample(&[controller, ("csrow", row.as_bytes())], Value::Count(now));
+                    }
+                }
             }
         }
     }
