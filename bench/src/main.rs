@@ -1,6 +1,7 @@
 //! Measurements against the budgets of the design. Ratios and CPU time before wall time: machines are
 //! noisy. `cargo xtask bench NAME`.
 
+mod agent_cost;
 mod cpu;
 mod engine_cost;
 mod extender_cost;
@@ -14,6 +15,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
+        ["agent"] => agent_cost::run(),
         ["engine"] => {
             engine_cost::run();
             Ok(())
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
         ["extender-server", kind] => extender_cost::serve(kind, None),
         ["extender-server", kind, tls] => extender_cost::serve(kind, Some(tls)),
         other => {
-            eprintln!("no measurement is called {:?}; there are: engine, extender", other.join(" "));
+            eprintln!("no measurement is called {:?}; there are: agent, engine, extender", other.join(" "));
             return ExitCode::from(2);
         }
     };
