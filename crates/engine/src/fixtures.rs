@@ -1,10 +1,11 @@
-//! Builders for tests: policies in one line, and a cluster that samples can be fed to.
+//! Builders for tests: policies in one line, a cluster that samples can be fed to, and a leader that acts on it.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::names::{MetricName, NodeName, PolicyKey, PolicyRef};
+use crate::plan::{self, LabelKey, Ledger, NodeLabel, NodeMarks, Observed, Outcome, Owner, Plan, SeenLabel};
 use crate::policy::{
     Combine, DEFAULT_MAX_AGE, Deschedule, Label, LabelRule, Labeling, Load, Mark, Operator, Policy,
     Preference, Rule, RuleSet, Threshold,
@@ -74,6 +75,22 @@ impl Policy {
     pub fn deschedule(mut self, combine: Combine, rules: impl Into<Box<[Rule]>>) -> Self {
         self.deschedule =
             Some(Deschedule { when: RuleSet { combine, rules: rules.into() }, marks: [Mark::Label].into() });
+        self
+    }
+
+    /// Marking like this.
+    #[must_use]
+    pub fn marking(mut self, marks: impl Into<Box<[Mark]>>) -> Self {
+        if let Some(deschedule) = &mut self.deschedule {
+            deschedule.marks = marks.into();
+        }
+        self
+    }
+
+    /// In another namespace.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
+        self.name = PolicyRef::new(namespace, self.name.name()).expect("a test names namespaces well");
         self
     }
 
@@ -161,5 +178,96 @@ impl Scene {
     pub fn scores(&self, policy: &str, now: Timestamp) -> Option<Vec<u32>> {
         let names: Vec<&str> = self.view.nodes.names().iter().map(NodeName::as_str).collect();
         crate::scores(&self.view, key(policy), &names, 10, now)
+    }
+}
+
+/// A leader in a test: it sees a cluster, decides, and what it decides comes true.
+#[derive(Clone, Debug, Default)]
+pub struct Leader {
+    /// What the feed sees.
+    pub scene: Scene,
+    /// What is on the cluster.
+    pub observed: Observed,
+    /// What the leader remembers.
+    pub ledger: Ledger,
+}
+
+impl Leader {
+    /// A new leader over a cluster where nothing is marked.
+    pub fn new(nodes: &[&str], policies: impl IntoIterator<Item = Policy>) -> Self {
+        let mut leader = Self { scene: Scene::new(nodes, policies), ..Self::default() };
+        let names = leader.scene.inputs.nodes.names().iter().cloned();
+        leader.observed.nodes = names.map(|name| (name, Arc::default())).collect();
+        leader.know_policies();
+        leader
+    }
+
+    /// Sees the policies that the scene has now.
+    pub fn know_policies(&mut self) {
+        let policies = self.scene.inputs.policies.iter();
+        self.observed.policies = policies
+            .map(|policy| {
+                let seen = self.observed.policies.get(&policy.name).cloned().unwrap_or_default();
+                (policy.name.clone(), seen)
+            })
+            .collect();
+    }
+
+    /// Replaces all policies.
+    pub fn set_policies(&mut self, policies: impl IntoIterator<Item = Policy>) {
+        self.scene.inputs.policies = policies.into_iter().map(Arc::new).collect();
+        self.know_policies();
+    }
+
+    /// Puts labels on a node, written `power=violating` or `power/card0=true`.
+    pub fn put(&mut self, node: &str, owner: Owner, labels: &[&str]) {
+        let node = self.observed.nodes.get_mut(node).expect("a test labels nodes it made");
+        let new = labels.iter().map(|text| {
+            let (key, value) = text.split_once('=').expect("a test writes labels well");
+            let key = match key.split_once('/') {
+                None => LabelKey::Violating(key.into()),
+                Some((policy, key)) => LabelKey::Won { policy: policy.into(), key: key.into() },
+            };
+            SeenLabel { label: NodeLabel { key, value: value.into() }, owner }
+        });
+        let labels: Vec<SeenLabel> = node.labels().iter().cloned().chain(new).collect();
+        *node = Arc::new(NodeMarks::new(labels, node.taints().iter().cloned(), node.kicked));
+    }
+
+    /// What should be done; nothing is.
+    pub fn decide(&mut self, now: Timestamp) -> Plan {
+        self.scene.advance(now);
+        let (plan, ledger) =
+            plan::plan(&self.scene.view, &self.observed, std::mem::take(&mut self.ledger), now);
+        self.ledger = ledger;
+        plan
+    }
+
+    /// What should be done, and is.
+    pub fn act(&mut self, now: Timestamp) -> Plan {
+        let plan = self.decide(now);
+        self.observed = self.observed.after(&plan);
+        plan
+    }
+
+    /// The labels of a node, written as in [`Leader::put`].
+    pub fn labels(&self, node: &str) -> Vec<String> {
+        let spelt = |seen: &SeenLabel| match &seen.label.key {
+            LabelKey::Violating(policy) => format!("{policy}={}", seen.label.value),
+            LabelKey::Won { policy, key } => format!("{policy}/{key}={}", seen.label.value),
+        };
+        self.observed.nodes[node].labels().iter().map(spelt).collect()
+    }
+
+    /// The taints of a node, written `power:NoSchedule`.
+    pub fn taints(&self, node: &str) -> Vec<String> {
+        let taints = self.observed.nodes[node].taints().iter();
+        taints.map(|taint| format!("{}:{}", taint.policy, taint.effect.as_str())).collect()
+    }
+
+    /// What was told last of a policy in namespace `default`.
+    pub fn told(plan: &Plan, policy: &str) -> Option<Arc<Outcome>> {
+        let about = |change: &&plan::StatusChange| change.policy.key() == key(policy);
+        plan.statuses.iter().find(about).map(|change| Arc::clone(&change.outcome))
     }
 }
