@@ -51,6 +51,8 @@ pub(crate) struct Track {
     pub(crate) violating: bool,
     /// Since when samples have said the opposite without a break.
     contrary_since: Option<Timestamp>,
+    /// The oldest sample that counts.
+    began: Option<Timestamp>,
     /// The newest sample folded in; older ones and repeats change nothing.
     last: Option<Timestamp>,
 }
@@ -64,6 +66,7 @@ impl Track {
             // Nobody knows what went on in the gap, so it does not count as having held.
             *self = Self::default();
         }
+        self.began.get_or_insert(sample.taken);
         self.last = Some(sample.taken);
         let says = if self.violating {
             condition.threshold.stays(sample.value)
@@ -78,6 +81,22 @@ impl Track {
         if sample.taken.since(since) >= condition.hold {
             self.violating = says;
             self.contrary_since = None;
+        }
+    }
+}
+
+impl Track {
+    /// Folds samples of one node in, in the order taken. A look back that reaches further than we do, and up to
+    /// where we are, is the whole story: it is told from its beginning.
+    fn fold_all(&mut self, condition: &Condition, samples: &[(NodeIx, Sample)]) {
+        let reaches_back =
+            |(_, first): &(NodeIx, Sample)| self.began.is_some_and(|began| first.taken < began);
+        let reaches_us = |(_, newest): &(NodeIx, Sample)| Some(newest.taken) >= self.last;
+        if samples.first().is_some_and(reaches_back) && samples.last().is_some_and(reaches_us) {
+            *self = Self::default();
+        }
+        for &(_, sample) in samples {
+            self.fold(condition, sample);
         }
     }
 }
@@ -131,9 +150,10 @@ impl Memory {
         for (condition, tracks) in
             self.tracks.iter_mut().filter(|(condition, _)| condition.metric() == metric)
         {
-            for &(node, sample) in samples {
-                if let Some(track) = tracks.get_mut(node.place()) {
-                    track.fold(condition, sample);
+            for of_node in samples.chunk_by(|(one, _), (other, _)| one == other) {
+                let track = of_node.first().and_then(|(node, _)| tracks.get_mut(node.place()));
+                if let Some(track) = track {
+                    track.fold_all(condition, of_node);
                 }
             }
         }

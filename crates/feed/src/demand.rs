@@ -1,11 +1,11 @@
 //! Which metrics are wanted, how far back, and when: only what policies name, at moments all replicas share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::names::MetricName;
-use engine::policy::Policy;
+use engine::policy::{Policy, Threshold};
 use engine::time::Timestamp;
 
 use crate::source::Want;
@@ -15,6 +15,15 @@ pub const MAX_WANTED: usize = 1000;
 /// Furthest look back of a starting replica.
 pub const MAX_HISTORY: Duration = Duration::from_hours(1);
 
+/// What to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// In the order of their names.
+    pub wants: Vec<Want>,
+    /// What is not read because it is too much.
+    pub left_out: Vec<MetricName>,
+}
+
 /// What to read for `at`. `read` says for which moment each metric was last read with success.
 pub fn wants<'a>(
     policies: &'a [Arc<Policy>],
@@ -22,7 +31,7 @@ pub fn wants<'a>(
     read: &BTreeMap<MetricName, Timestamp>,
     at: Timestamp,
     step: Duration,
-) -> Vec<Want> {
+) -> Demand {
     let mut memory: BTreeMap<&MetricName, Duration> = BTreeMap::new();
     let named = policies.iter().flat_map(|policy| policy.metrics()).chain(extra);
     memory.extend(named.map(|metric| (metric, Duration::ZERO)));
@@ -30,19 +39,26 @@ pub fn wants<'a>(
         let reach = memory.entry(&rule.metric).or_default();
         *reach = (*reach).max(rule.hold + rule.max_age).min(MAX_HISTORY);
     }
-    memory
-        .into_iter()
-        .take(MAX_WANTED)
-        .map(|(metric, reach)| {
-            let history = match read.get(metric) {
-                None => reach,
-                // Samples that were missed count for `for` and `clear` all the same.
-                Some(&last) if at.since(last) > step * 2 => reach.min(at.since(last)),
-                Some(_) => Duration::ZERO,
-            };
-            Want { metric: metric.clone(), history }
-        })
-        .collect()
+    let left_out = memory.keys().skip(MAX_WANTED).map(|metric| (*metric).clone()).collect();
+    let want = |(metric, reach): (&MetricName, Duration)| {
+        let history = match read.get(metric) {
+            None => reach,
+            // Samples that were missed count for `for` and `clear` all the same.
+            Some(&last) if at.since(last) > step * 2 => reach.min(at.since(last)),
+            Some(_) => Duration::ZERO,
+        };
+        Want { metric: metric.clone(), history }
+    };
+    Demand { wants: memory.into_iter().take(MAX_WANTED).map(want).collect(), left_out }
+}
+
+/// Conditions whose verdict depends on more than the newest sample: metric, threshold, `for` and `maxAge`.
+pub type Remembering = BTreeSet<(MetricName, Threshold, Duration, Duration)>;
+
+/// All such conditions of these policies.
+pub fn remembering(policies: &[Arc<Policy>]) -> Remembering {
+    let rules = policies.iter().flat_map(|policy| policy.rules()).filter(|rule| rule.remembers());
+    rules.map(|rule| (rule.metric.clone(), rule.threshold, rule.hold, rule.max_age)).collect()
 }
 
 /// The newest moment that every replica reads for.
@@ -70,8 +86,8 @@ mod tests {
     fn asked(policies: &[Policy], read: &[(&str, Timestamp)]) -> Vec<(String, u64)> {
         let policies: Vec<_> = policies.iter().cloned().map(Arc::new).collect();
         let read = read.iter().map(|(name, at)| (metric(name), *at)).collect();
-        let wants = wants(&policies, &[metric("extra")], &read, at(0), STEP);
-        wants.into_iter().map(|want| (want.metric.to_string(), want.history.as_secs())).collect()
+        let demand = wants(&policies, &[metric("extra")], &read, at(0), STEP);
+        demand.wants.into_iter().map(|want| (want.metric.to_string(), want.history.as_secs())).collect()
     }
 
     #[test]
@@ -99,7 +115,10 @@ mod tests {
     fn there_is_an_end_to_what_policies_can_ask_for() {
         let rules: Vec<_> =
             (0..MAX_WANTED + 5).map(|n| rule(&format!("m{n}"), Operator::Equals, "1")).collect();
-        assert_eq!(asked(&[policy("p").dont_schedule(Combine::AnyOf, rules)], &[]).len(), MAX_WANTED);
+        let policies = [Arc::new(policy("p").dont_schedule(Combine::AnyOf, rules))];
+        let demand = wants(&policies, &[], &BTreeMap::new(), at(0), STEP);
+        assert_eq!(demand.wants.len(), MAX_WANTED);
+        assert_eq!(demand.left_out, ["m995", "m996", "m997", "m998", "m999"].map(metric));
     }
 
     proptest! {

@@ -24,6 +24,8 @@ pub struct Health {
     pub reading: ReadingHealth,
     /// Every metric that is wanted.
     pub metrics: BTreeMap<MetricName, MetricHealth>,
+    /// Metrics that policies name and nobody reads, because they are too many.
+    pub left_out: Vec<MetricName>,
     /// Every policy object, usable or not.
     pub policies: BTreeMap<ObjectKey, PolicyFacts>,
     /// What is wrong with the installed definition of policies.

@@ -1,4 +1,5 @@
-use super::{Condition, Duration, MetricName, Sample, Threshold, Timestamp, Track};
+use super::{Condition, Duration, MetricName, NodeIndex, NodeIx, Sample, Threshold, Timestamp, Track};
+use crate::names::NodeName;
 use crate::policy::Operator;
 use crate::quantity::Quantity;
 
@@ -62,4 +63,35 @@ fn a_gap_longer_than_max_age_forgets() {
 #[test]
 fn repeats_and_stragglers_change_nothing() {
     assert_eq!(verdicts(&[(0, 40), (20, 40), (20, 10), (10, 10)]), [false, true, true, true]);
+}
+
+fn sampled(samples: &[(i64, i64)]) -> Vec<(NodeIx, Sample)> {
+    let sample =
+        |&(secs, watts): &(i64, i64)| Sample { value: watts.into(), taken: Timestamp::from_secs(secs) };
+    samples.iter().map(|pair| (node(), sample(pair))).collect()
+}
+
+fn node() -> NodeIx {
+    NodeIndex::new([NodeName::new("a").unwrap()]).find("a").unwrap()
+}
+
+#[test]
+fn a_look_back_that_comes_late_tells_the_story_from_its_beginning() {
+    let mut from_the_start = Track::default();
+    from_the_start.fold_all(&condition(), &sampled(&[(0, 40), (10, 40), (20, 40), (30, 40)]));
+    let mut late = Track::default();
+    late.fold_all(&condition(), &sampled(&[(30, 40)]));
+    assert!(!late.violating);
+    late.fold_all(&condition(), &sampled(&[(0, 40), (10, 40), (20, 40), (30, 40)]));
+    assert!(late.violating);
+    assert_eq!(late, from_the_start);
+}
+
+#[test]
+fn a_look_back_that_does_not_reach_us_changes_nothing() {
+    let mut track = Track::default();
+    track.fold_all(&condition(), &sampled(&[(30, 20), (40, 40)]));
+    let before = track;
+    track.fold_all(&condition(), &sampled(&[(0, 40), (10, 40), (30, 40)]));
+    assert_eq!(track, before);
 }

@@ -1,6 +1,6 @@
 //! What the refresher holds between two events, and what it makes of each. No clock, no waiting.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use engine::time::Timestamp;
 use engine::{Batch, Inputs, Memory, View, advance};
 
 use crate::config::{FeedConfig, Problem};
-use crate::demand::{aligned, wants};
+use crate::demand::{Demand, Remembering, aligned, remembering, wants};
 use crate::health::{Health, MetricHealth, NAMED_SKIPPED};
 use crate::mapping::AgeKnown;
 use crate::source::{Ask, MetricError, Reading, SourceError, Want};
@@ -27,6 +27,10 @@ pub struct State {
     pending: Vec<Reading>,
     /// For which moment each metric was last read with success.
     read: BTreeMap<MetricName, Timestamp>,
+    /// What needs the past of its metric.
+    remembering: Remembering,
+    /// Metrics whose past is wanted again, and not asked for yet.
+    look_back: BTreeSet<MetricName>,
     /// What the reading under way, or the last one, was to bring.
     asked: Vec<MetricName>,
     need: Need,
@@ -86,6 +90,8 @@ impl State {
             view: Arc::default(),
             pending: Vec::new(),
             read: BTreeMap::new(),
+            remembering: Remembering::new(),
+            look_back: BTreeSet::new(),
             asked: Vec::new(),
             need: Need::Now,
             dirty: false,
@@ -144,9 +150,22 @@ impl State {
         }
         if policies {
             self.need = self.need.max(Need::IfNew);
+            self.remember();
             self.health.policies =
                 self.world.policy_facts().map(|facts| (facts.key.clone(), facts.clone())).collect();
         }
+    }
+
+    /// An edit may have brought a condition whose past nobody has read yet.
+    fn remember(&mut self) {
+        let remembering = remembering(self.world.policies());
+        for (metric, ..) in remembering.difference(&self.remembering) {
+            if self.read.remove(metric).is_some() || self.asked.binary_search(metric).is_ok() {
+                self.look_back.insert(metric.clone());
+                self.need = Need::Now;
+            }
+        }
+        self.remembering = remembering;
     }
 
     /// A shared moment has come; `reading` says whether the reading for the one before is still under way.
@@ -166,13 +185,19 @@ impl State {
         }
         let need = std::mem::replace(&mut self.need, Need::None);
         let at = aligned(now, self.step);
-        let wants = wants(self.world.policies(), &self.extra_metrics, &self.read, at, self.step);
+        let Demand { wants, left_out } =
+            wants(self.world.policies(), &self.extra_metrics, &self.read, at, self.step);
         let is_new = |want: &Want| self.asked.binary_search(&want.metric).is_err();
         if need == Need::IfNew && !wants.iter().any(is_new) {
             return None;
         }
         self.asked = wants.iter().map(|want| want.metric.clone()).collect();
         self.read.retain(|metric, _| self.asked.binary_search(metric).is_ok());
+        self.look_back.clear();
+        if self.health.left_out != left_out {
+            self.health.left_out = left_out;
+            self.health_changed = true;
+        }
         if wants.is_empty() {
             // There is nothing to wait for: nobody wants any metric.
             if self.health.reading.attempts == 0 {
@@ -197,7 +222,10 @@ impl State {
             match &mut metric.outcome {
                 Ok(answered) => {
                     succeeded = true;
-                    self.read.insert(metric.metric.clone(), at);
+                    // A reading that was under way when the past became wanted does not have it.
+                    if !self.look_back.contains(&metric.metric) {
+                        self.read.insert(metric.metric.clone(), at);
+                    }
                     health.answered_by = Some(answered.by.clone());
                     health.answered = Some(at);
                     health.error = None;

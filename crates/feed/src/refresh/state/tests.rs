@@ -101,8 +101,47 @@ fn metrics_are_read_once_per_moment_and_at_once_when_they_are_new() {
     state.change(Change::Policies(Delta::Applied(other)));
     assert_eq!(state.ask(at(7)).unwrap().wants.len(), 2);
     // An edit that names the same metrics waits for the next moment.
-    state.change(Change::Policies(Delta::Applied(hot("p", Duration::from_secs(1)))));
+    let lower = facts(policy("q").dont_schedule(Combine::AnyOf, [rule("heat", Operator::GreaterThan, "0")]));
+    state.change(Change::Policies(Delta::Applied(lower)));
     assert!(state.ask(at(7)).is_none());
+}
+
+#[test]
+fn an_edit_that_begins_to_remember_looks_back_and_counts_what_was_there_before_it() {
+    let mut state = cluster(&["a"], vec![hot("p", Duration::ZERO)]);
+    let ask = state.ask(at(0)).unwrap();
+    state.reading(answered(&ask, &[("a", "31", at(0))]), STEP);
+    assert_eq!(refused(&judge(&mut state, at(0)), "p", at(0)), ["a"]);
+
+    state.change(Change::Policies(Delta::Applied(hot("p", Duration::from_mins(2)))));
+    let ask = state.ask(at(1)).unwrap();
+    assert_eq!(ask.wants[0].history, Duration::from_mins(5));
+    // Judged before the past is there, it has not held long enough; with it, it has.
+    assert_eq!(refused(&judge(&mut state, at(1)), "p", at(1)), [""; 0]);
+    let past: Vec<_> = (0..=12).map(|n| ("a", "31", at(n * 10 - 120))).collect();
+    state.reading(answered(&ask, &past), STEP);
+    assert_eq!(refused(&judge(&mut state, at(1)), "p", at(1)), ["a"]);
+
+    state.moment_came(false);
+    assert_eq!(state.ask(at(5)).unwrap().wants[0].history, Duration::ZERO, "and not again");
+}
+
+#[test]
+fn a_reading_that_was_under_way_during_such_an_edit_does_not_pass_for_the_look_back() {
+    let mut state = cluster(&["a"], vec![hot("p", Duration::ZERO)]);
+    let before = state.ask(at(0)).unwrap();
+    state.change(Change::Policies(Delta::Applied(hot("p", Duration::from_mins(2)))));
+    state.reading(answered(&before, &[("a", "31", at(0))]), STEP);
+    assert_eq!(state.ask(at(1)).unwrap().wants[0].history, Duration::from_mins(5));
+}
+
+#[test]
+fn metrics_past_the_limit_are_named() {
+    let wanted = 0..=crate::demand::MAX_WANTED;
+    let rules: Vec<_> = wanted.map(|n| rule(&format!("m{n:04}"), Operator::Equals, "1")).collect();
+    let mut state = cluster(&["a"], vec![facts(policy("p").dont_schedule(Combine::AnyOf, rules))]);
+    assert!(state.ask(at(0)).is_some());
+    assert_eq!(state.take_health().unwrap().left_out, [metric("m1000")]);
 }
 
 #[test]
