@@ -35,6 +35,7 @@ const OUTPUTS: &[Output] = &[
     Output { path: "docs/metrics-agent.md", part: None, package: "tas-agent", example: "metrics_reference" },
     Output { path: "docs/reference/cli.md", part: None, package: "tas-cli", example: "reference" },
     Output { path: "deploy/rbac/tas-serve.yaml", part: None, package: "tas-cluster", example: "rbac" },
+    Output { path: "docs/metrics-serve.md", part: None, package: "tas-server", example: "serve_metrics" },
     Output { path: "README.md", part: Some("scheduler"), package: "tas-api", example: "scheduler" },
 ];
 

@@ -26,7 +26,7 @@ fn half_ready() -> (Admin, Arc<AtomicBool>) {
     let synced = Arc::new(AtomicBool::new(false));
     let watched = Arc::clone(&synced);
     let health = Health::default()
-        .with(Probe::Live, "refresher", || Ok(()))
+        .with_words(Probe::Live, "refresher", || Ok("view 2 s old".to_owned()))
         .with(Probe::Ready, "certificate", || Ok(()))
         .with(Probe::Ready, "watches", move || {
             if watched.load(Ordering::Relaxed) { Ok(()) } else { Err("nodes are not listed yet".to_owned()) }
@@ -62,7 +62,7 @@ async fn a_probe_that_fails_lists_what_failed() {
     "#);
     insta::assert_snapshot!(ask(&admin, Method::GET, "/livez?verbose=true").await, @r#"
     200
-    [+]refresher ok
+    [+]refresher ok: view 2 s old
     livez check passed
     "#);
 }

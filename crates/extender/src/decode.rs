@@ -241,6 +241,8 @@ pub struct PodRef<'a> {
     pub namespace: Text<'a>,
     /// Its name.
     pub name: Text<'a>,
+    /// Its UID, or nothing if that was not sent.
+    pub uid: Text<'a>,
     policy: Option<Text<'a>>,
 }
 
@@ -256,11 +258,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for PodRef<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let named = Named::deserialize(deserializer)?;
         let metadata = named.metadata;
-        let (namespace, name, labels) =
-            metadata.map_or((None, None, None), |m| (m.namespace, m.name, m.labels));
+        let (namespace, name, uid, labels) =
+            metadata.map_or((None, None, None, None), |m| (m.namespace, m.name, m.uid, m.labels));
         let namespace = namespace.filter(|n| !n.0.is_empty()).unwrap_or(Text(Cow::Borrowed("default")));
         let policy = labels.and_then(|labels| labels.0).filter(|policy| !policy.0.is_empty());
-        Ok(Self { namespace, name: name.unwrap_or_default(), policy })
+        Ok(Self { namespace, name: name.unwrap_or_default(), uid: uid.unwrap_or_default(), policy })
     }
 }
 

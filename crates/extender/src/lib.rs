@@ -8,9 +8,12 @@ mod answer;
 mod counters;
 mod decode;
 mod names;
+mod pace;
 mod reply;
 mod route;
 mod sightings;
+mod strays;
+mod tallies;
 mod write;
 
 use arc_swap::ArcSwap;
@@ -24,9 +27,15 @@ pub use names::Names;
 pub use reply::Reply;
 pub use route::{Route, Verb};
 pub use sightings::{Sighting, Sightings};
+pub use strays::{Stray, Strays};
+pub use tallies::{Tallies, Tally};
 
-/// How many different `/via/…` tokens and missing policies are told apart; the rest count as one.
+/// How many different `/via/…` tokens are told apart; the rest count as one.
 pub const MAX_SIGHTINGS: usize = 256;
+/// How many pods with an unknown policy are kept until somebody tells of them.
+pub const MAX_STRAYS: usize = 256;
+/// How many policies are counted one by one; the rest count as one.
+pub const MAX_TALLIES: usize = 1000;
 
 /// The scheduler's highest nominal extender score.
 pub const DEFAULT_SCORE_TOP: u32 = api::scheduler::TOP_SCORE;
@@ -41,8 +50,11 @@ pub struct Extender {
     pub counters: Counters,
     /// Which wired-up schedulers called, by the token in their URL.
     pub via: Sightings,
-    /// Policies that pods named and nobody knows.
-    pub missing_policies: Sightings,
+    /// Pods that name a policy nobody knows.
+    pub strays: Strays,
+    /// What each policy decided.
+    pub tallies: Tallies,
+    pace: pace::Pace,
 }
 
 impl Extender {
@@ -54,7 +66,9 @@ impl Extender {
             scores: write::Scores::up_to(score_top),
             counters: Counters::default(),
             via: Sightings::new(MAX_SIGHTINGS),
-            missing_policies: Sightings::new(MAX_SIGHTINGS),
+            strays: Strays::new(MAX_STRAYS),
+            tallies: Tallies::new(MAX_TALLIES),
+            pace: pace::Pace::default(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::fixtures::{Scene, at, policy, preference, rule};
 use engine::policy::{Combine, Mode, OnMissing, Operator};
-use extender::{Extender, Reply, Route, Verb};
+use extender::{Extender, Reply, Route, Stray, Verb};
 use http::{Request, StatusCode};
 
 /// Three nodes: a at 20 W, b at 41 W, c unknown. `power` refuses over 30 W and prefers less; `strict`
@@ -121,9 +121,10 @@ fn the_policy_is_looked_up_in_the_pods_own_namespace() {
     let extender = extender();
     let reply = post(&extender, FILTER, &body);
     assert!(String::from_utf8(reply.body).unwrap().contains(r#""NodeNames":["b"]"#));
-    let missing: Vec<String> =
-        extender.missing_policies.all().into_iter().map(|(name, _)| name.into()).collect();
-    assert_eq!((missing, extender.counters.counts().policy_missing), (vec!["other/power".to_owned()], 1));
+    let stray =
+        Stray { namespace: "other".into(), policy: "power".into(), pod: "web-1".into(), uid: "u".into() };
+    assert_eq!(extender.strays.take(), ([stray].into(), 0));
+    assert_eq!(extender.counters.counts().policy_missing, 1);
 }
 
 #[test]
@@ -133,6 +134,12 @@ fn shadow_masks_refusals_and_counts_them() {
     assert!(String::from_utf8(reply.body).unwrap().contains(r#""NodeNames":["a","b"]"#));
     let counts = extender.counters.counts();
     assert_eq!((counts.nodes_asked, counts.nodes_refused, counts.nodes_shadowed), (2, 0, 1));
+    let tallies = extender.tallies.all();
+    let [(name, tally)] = &tallies[..] else { panic!("one policy was asked, not {tallies:?}") };
+    assert_eq!(
+        (name.name(), tally.requests(Verb::Filter), tally.refused(), tally.shadowed()),
+        ("shadow", 1, 0, 1)
+    );
     assert_eq!(post(&extender, PRIORITIZE, &names_only("shadow", r#"["a","b"]"#)).body, b"[]");
 }
 

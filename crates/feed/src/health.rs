@@ -111,6 +111,31 @@ pub struct JudgingHealth {
 }
 
 impl Health {
+    /// What is known and how old that is, in one line.
+    pub fn summary(&self, now: Timestamp) -> String {
+        let ago = |moment: Option<Timestamp>| {
+            moment.map_or("never".to_owned(), |moment| format!("{} s ago", now.since(moment).as_secs()))
+        };
+        let unusable = self.policies.values().filter(|policy| policy.policy.is_none()).count();
+        let silent =
+            self.metrics.values().filter(|metric| metric.error.is_some()).count() + self.left_out.len();
+        let of =
+            |count: usize, what: &str| if count == 0 { String::new() } else { format!(" ({count} {what})") };
+        let oldest =
+            self.metrics.values().filter_map(|metric| metric.extent).map(|extent| extent.oldest).min();
+        format!(
+            "{} nodes, {} policies{}, {} metrics{}; metrics read {}, oldest sample taken {}, view made {}",
+            self.judging.nodes,
+            self.policies.len(),
+            of(unusable, "unusable"),
+            self.metrics.len() + self.left_out.len(),
+            of(silent, "without an answer"),
+            ago(self.reading.last_success),
+            ago(oldest),
+            ago(self.judging.published),
+        )
+    }
+
     /// What keeps us from being ready; nothing when we are. A backend that is down does not: rows expire, and
     /// policies say what happens then.
     pub fn unready(&self) -> Vec<String> {

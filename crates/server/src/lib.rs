@@ -5,6 +5,7 @@
 pub mod args;
 pub mod loopback;
 pub mod metrics;
+mod notices;
 mod run;
 pub mod scheduler_port;
 

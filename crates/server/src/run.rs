@@ -10,6 +10,7 @@ use chassis::body::Room;
 use chassis::shutdown::{self, Phase, Shutdown, Signals};
 use chassis::tls::{LOOK_EVERY, unix_now};
 use chassis::{Counters, Exit, Listener};
+use cluster::events::Events;
 use engine::time::Timestamp;
 use extender::Extender;
 use feed::refresh::{Published, Refresher, Settings};
@@ -18,7 +19,8 @@ use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 
 use crate::args::{Config, ServeArgs, Source};
-use crate::metrics::{ExtenderMetrics, FeedMetrics};
+use crate::metrics::{EventMetrics, ExtenderMetrics, FeedMetrics};
+use crate::notices;
 use crate::scheduler_port::{Clock, SchedulerPort};
 
 /// News that may wait between the watches and the refresher.
@@ -89,7 +91,9 @@ async fn serve(config: Config) -> Exit {
     let (news, changes) = mpsc::channel(WAITING_NEWS);
     tokio::spawn(feed::watches::follow(client.clone(), config.defaults.clone(), news));
     let feed_config = Arc::new(ArcSwap::from(config.feed()));
-    let parts = Parts { config, published, feed_config, changes, shutdown };
+    let (events, sending) = Events::new(client.clone(), None);
+    tokio::spawn(sending);
+    let parts = Parts { config, published, feed_config, changes, events, shutdown };
     match parts.config.metrics {
         Source::Prometheus => {
             let source = Prometheus::new(Arc::clone(&parts.feed_config), parts.config.endpoint.clone());
@@ -108,12 +112,13 @@ struct Parts {
     published: Published,
     feed_config: Arc<ArcSwap<feed::config::FeedConfig>>,
     changes: mpsc::Receiver<feed::world::Change>,
+    events: Events,
     shutdown: Shutdown,
 }
 
 impl Parts {
     async fn serve<S: MetricSource>(self, source: S, opened: Opened, admin: Listener) -> Exit {
-        let Self { mut config, published, feed_config, changes, shutdown } = self;
+        let Self { mut config, published, feed_config, changes, events, shutdown } = self;
         let refresher = Refresher {
             source: Arc::new(source),
             changes,
@@ -126,14 +131,20 @@ impl Parts {
         let mut refreshing = tokio::spawn(feed::run(refresher, wall_clock, stop));
 
         let extender = Arc::new(Extender::new(Arc::clone(&published.view), config.score_top));
+        let telling =
+            notices::tell(Arc::clone(&extender), published.clone(), events.clone(), shutdown.clone());
+        tokio::spawn(telling);
         let counters = Arc::new(Counters::default());
         let admin_counters = Arc::new(Counters::default());
         let Opened { listener, tls } = opened;
         let mut health = Health::default().with_shutdown(shutdown.clone());
         let facts = Arc::clone(&published.health);
-        health = health.with(Probe::Ready, "feed", move || match facts.load().unready() {
-            reasons if reasons.is_empty() => Ok(()),
-            reasons => Err(reasons.join("; ")),
+        health = health.with_words(Probe::Ready, "feed", move || {
+            let facts = facts.load();
+            match facts.unready() {
+                reasons if reasons.is_empty() => Ok(facts.summary(wall_clock())),
+                reasons => Err(reasons.join("; ")),
+            }
         });
         let mut servers = ServerMetrics::default()
             .with("scheduler", Arc::clone(&counters))
@@ -147,6 +158,7 @@ impl Parts {
         registry.register_collector(Box::new(servers));
         registry.register_collector(Box::new(ExtenderMetrics::new(Arc::clone(&extender))));
         registry.register_collector(Box::new(FeedMetrics::new(published.health)));
+        registry.register_collector(Box::new(EventMetrics::new(events)));
 
         if let (Ok(scheduler), Ok(admin)) = (listener.local_addr(), admin.local_addr()) {
             tracing::info!(%scheduler, %admin, metrics = ?config.metrics, sync_period = ?config.sync_period, "serving");

@@ -24,7 +24,8 @@ impl Probe {
     }
 }
 
-type Outcome = Result<(), String>;
+/// What there is to say when all is well, or why it is not.
+type Outcome = Result<String, String>;
 
 struct Check {
     probe: Probe,
@@ -42,10 +43,21 @@ impl Health {
     /// Adds a check. It runs on the thread of the request, so it must look something up, not do something.
     #[must_use]
     pub fn with(
-        mut self,
+        self,
         probe: Probe,
         name: &'static str,
         run: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.with_words(probe, name, move || run().map(|()| String::new()))
+    }
+
+    /// The same for a check that has something to say even when it passes.
+    #[must_use]
+    pub fn with_words(
+        mut self,
+        probe: Probe,
+        name: &'static str,
+        run: impl Fn() -> Result<String, String> + Send + Sync + 'static,
     ) -> Self {
         self.checks.push(Check { probe, name, run: Box::new(run) });
         self
@@ -74,7 +86,8 @@ impl Health {
             // Writing to a string cannot fail.
             let _ = match (excluded(name), (check.run)()) {
                 (true, _) => writeln!(list, "[+]{name} excluded: ok"),
-                (false, Ok(())) => writeln!(list, "[+]{name} ok"),
+                (false, Ok(words)) if words.is_empty() => writeln!(list, "[+]{name} ok"),
+                (false, Ok(words)) => writeln!(list, "[+]{name} ok: {words}"),
                 (false, Err(reason)) => {
                     passed = false;
                     writeln!(list, "[-]{name} failed: {reason}")

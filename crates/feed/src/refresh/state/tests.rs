@@ -250,6 +250,10 @@ fn what_a_metric_met_on_its_way_is_told() {
     state.reading(reading, STEP);
     judge(&mut state, at(0));
     let health = state.take_health().unwrap();
+    assert_eq!(
+        health.summary(at(7)),
+        "1 nodes, 1 policies, 1 metrics; metrics read 7 s ago, oldest sample taken 10 s ago, view made 7 s ago"
+    );
     let power = &health.metrics[&metric("power")];
     assert_eq!((power.age, power.refused.not_finite), (AgeKnown::No, 4));
     assert_eq!(power.extent.map(|extent| (extent.nodes, extent.newest)), Some((1, at(-3))));
