@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cluster::definition::installed;
+use cluster::watch::News;
 use cluster::{Deadlines, Kubeconfig, client};
+use futures::StreamExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 struct TempFile(PathBuf);
 
@@ -45,6 +48,89 @@ async fn an_api_server_that_says_nothing_is_given_up_at_the_deadline() {
     drop(silent);
     let trouble = installed(&client).await.unwrap_err().to_string();
     assert!(trouble.starts_with("cannot reach the API server to get customresourcedefinitions"), "{trouble}");
+}
+
+/// Longer than anything here takes; only a deadline that does not work would use it up.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+#[tokio::test]
+async fn an_api_server_that_does_not_even_accept_is_given_up_at_the_deadline() {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let full = socket.listen(1).unwrap();
+    let address = full.local_addr().unwrap();
+    // Nobody accepts, so that soon the kernel takes no more connections either.
+    let mut waiting = Vec::new();
+    while let Ok(Ok(stream)) =
+        tokio::time::timeout(Duration::from_millis(300), tokio::net::TcpStream::connect(address)).await
+    {
+        waiting.push(stream);
+        assert!(waiting.len() < 1000, "the kernel takes connections without end");
+    }
+    let file = TempFile::new("full", &pointing_at(&format!("http://{address}")));
+    let deadlines = Deadlines { connect: Duration::from_millis(200), ..Deadlines::default() };
+    let client = client(&file.kubeconfig(), Deadlines { answer: PATIENCE, ..deadlines }).await.unwrap();
+    let asked = tokio::time::timeout(PATIENCE / 2, installed(&client)).await.expect("given up before");
+    let trouble = asked.unwrap_err().to_string();
+    assert!(trouble.starts_with("cannot reach the API server to get customresourcedefinitions"), "{trouble}");
+}
+
+/// Reads one request's head and tells its first line.
+async fn request_line(stream: &mut tokio::net::TcpStream) -> String {
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"\r\n\r\n") {
+        assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0, "closed in the middle of a head");
+    }
+    String::from_utf8_lossy(&bytes).lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_watch_that_has_fallen_silent_is_begun_again() {
+    let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let file = TempFile::new("quiet", &pointing_at(&format!("http://{}", server.local_addr().unwrap())));
+    let deadlines = Deadlines { silence: Duration::from_millis(300), ..Deadlines::default() };
+    let client = client(&file.kubeconfig(), deadlines).await.unwrap();
+    let list = r#"{"apiVersion":"v1","kind":"NodeList","metadata":{"resourceVersion":"5"},"items":[]}"#;
+    let (asked, mut lines) = tokio::sync::mpsc::unbounded_channel();
+    let serving = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = server.accept().await.unwrap();
+            let asked = asked.clone();
+            tokio::spawn(async move {
+                loop {
+                    let line = request_line(&mut stream).await;
+                    let watch = line.contains("watch=true");
+                    let _ = asked.send(line);
+                    if watch {
+                        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+                        stream.write_all(head.as_bytes()).await.unwrap();
+                        return std::future::pending::<()>().await;
+                    }
+                    let head = format!(
+                        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+                        list.len()
+                    );
+                    stream.write_all(format!("{head}{list}").as_bytes()).await.unwrap();
+                }
+            });
+        }
+    });
+    let mut news = std::pin::pin!(cluster::watch::nodes(&client));
+    let following = async {
+        let mut told = Vec::new();
+        let mut watches = 0;
+        while watches < 2 {
+            tokio::select! {
+                news = news.next() => told.push(news),
+                line = lines.recv() => watches += usize::from(line.unwrap().contains("watch=true")),
+            }
+        }
+        told
+    };
+    let told = tokio::time::timeout(PATIENCE, following).await.expect("a second watch");
+    assert!(matches!(told.first(), Some(Some(News::All(_)))), "{told:?}");
+    assert!(told.iter().any(|news| matches!(news, Some(News::Trouble(_)))), "{told:?}");
+    serving.abort();
 }
 
 #[tokio::test]

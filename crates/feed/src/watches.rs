@@ -243,4 +243,40 @@ mod tests {
         assert_eq!(held.iter().map(|facts| facts.policy.is_some()).collect::<Vec<_>>(), [false, true]);
         assert!(what.starts_with("default/p: "), "{what}");
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_definition_that_is_missing_is_told_once_and_looked_for_until_it_is_there() {
+        let (service, handle) =
+            tower_test::mock::pair::<http::Request<kube::client::Body>, http::Response<kube::client::Body>>();
+        let mut server = std::pin::pin!(handle);
+        let client = Client::new(service, "default");
+        let (changes, mut told) = mpsc::channel(4);
+        let missing = json!({"kind": "Status", "status": "Failure", "code": 404, "message": "not found", "reason": "NotFound"});
+        let intels = json!({"spec": {"versions": [{"name": "v1alpha1", "schema": {"openAPIV3Schema": {}}}]}});
+        let ours = serde_json::to_value(api::crd()).unwrap();
+        let script = async {
+            for (status, body) in [(404, &missing), (404, &missing), (200, &intels), (200, &ours)] {
+                let (_, reply) = server.next_request().await.unwrap();
+                let body = kube::client::Body::from(body.to_string().into_bytes());
+                reply.send_response(http::Response::builder().status(status).body(body).unwrap());
+            }
+            let mut words = Vec::new();
+            for _ in 0..3 {
+                let Some(Change::Definition(said)) = told.recv().await else {
+                    panic!("about the definition")
+                };
+                words.push(said.map(|said| said.split([';', ',']).next().unwrap_or_default().to_owned()));
+            }
+            words
+        };
+        let words = tokio::select! {
+            words = script => words,
+            () = look_at_definition(&client, &changes) => panic!("it looks for ever"),
+        };
+        let [first, second, third] = &words[..] else { panic!("three findings, not {words:?}") };
+        let name = "CustomResourceDefinition taspolicies.telemetry.intel.com";
+        assert_eq!(first.as_deref(), Some(format!("the {name} is not installed").as_str()));
+        assert!(second.as_ref().is_some_and(|said| said.starts_with(&format!("the installed {name} drops"))));
+        assert_eq!(*third, None);
+    }
 }

@@ -4,6 +4,7 @@ mod access;
 mod aggregation;
 mod control_plane;
 mod leftovers;
+mod notices;
 mod placement;
 mod policies;
 mod telemetry;
