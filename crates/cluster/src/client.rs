@@ -78,6 +78,10 @@ pub async fn client(from: &Kubeconfig, deadlines: Deadlines) -> Result<Client, C
                 path: path.clone(),
                 reason: chain(&error),
             };
+            if path.to_string_lossy().contains(':') && !path.exists() {
+                let reason = "files joined by ':' are not merged here; name one".to_owned();
+                return Err(ClientError::Kubeconfig { path: path.clone(), reason });
+            }
             let file = File::read_from(path).map_err(refused)?;
             let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
             Config::from_custom_kubeconfig(file, &options).await.map_err(refused)?

@@ -147,4 +147,10 @@ async fn a_kubeconfig_that_cannot_be_used_is_named() {
     let gone = Kubeconfig::File { path: "/nowhere/at/all".into(), context: None };
     let error = client(&gone, Deadlines::default()).await.err().unwrap().to_string();
     assert!(error.starts_with("cannot use the kubeconfig \"/nowhere/at/all\": "), "{error}");
+    let joined = Kubeconfig::File { path: "/nowhere/a:/nowhere/b".into(), context: None };
+    let error = client(&joined, Deadlines::default()).await.err().unwrap().to_string();
+    assert_eq!(
+        error,
+        "cannot use the kubeconfig \"/nowhere/a:/nowhere/b\": files joined by ':' are not merged here; name one"
+    );
 }

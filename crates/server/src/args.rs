@@ -26,7 +26,8 @@ Examples:
   tas serve --kubeconfig ~/.kube/config --prometheus-url http://127.0.0.1:9090 --bind-address 127.0.0.1
   tas serve --metrics custom --cert tls.crt --key tls.key --cacert ca.crt     as Intel TAS reads them
 
-The admin port answers /readyz?verbose and /metrics.")]
+The admin port answers /readyz?verbose and /metrics. How to attach kube-scheduler, and what to do when something
+is wrong: docs/serve.md.")]
 pub struct ServeArgs {
     /// File that says how to reach the API server; without it, the service account of the pod
     #[arg(long, value_name = "FILE", alias = "kubeConfig", env = "KUBECONFIG")]
