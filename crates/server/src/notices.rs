@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::problem::Severity;
 use arc_swap::ArcSwap;
 use chassis::shutdown::{Phase, Shutdown};
 use cluster::events::{Events, Notice, QUIET, Tone};
 use extender::{Extender, Stray};
-use feed::world::ObjectKey;
+use feed::world::{ObjectKey, Watched};
 use feed::{Health, Published};
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::time::{Instant, interval};
@@ -72,8 +73,8 @@ impl Told {
                 "more pods name unknown policies than can be told one by one"
             );
         }
-        for notice in strays.iter().take(MAX_EVENTS).map(|stray| at_pod(stray, &health)) {
-            events.tell(notice);
+        if lists_policies(&health) {
+            strays.iter().take(MAX_EVENTS).for_each(|stray| events.tell(at_pod(stray, &health)));
         }
     }
 
@@ -99,17 +100,23 @@ impl Told {
     }
 }
 
-/// Why a policy cannot be asked.
+/// Why a policy could not be asked.
 fn unusable(health: &Health, policy: &ObjectKey) -> String {
     match health.policies.get(policy) {
+        None if !lists_policies(health) => "policies are not listed yet".to_owned(),
         None => "there is none of that name in the pod's namespace".to_owned(),
+        Some(facts) if facts.policy.is_some() => "it was not known yet when the scheduler asked".to_owned(),
         Some(facts) => {
-            let first =
-                facts.problems.iter().find(|problem| problem.severity == api::problem::Severity::Error);
-            let reason = first.map(ToString::to_string).or_else(|| facts.unreadable.clone());
-            format!("it cannot be used: {}", reason.unwrap_or_else(|| "not judged yet".to_owned()))
+            let grave = facts.problems.iter().find(|problem| problem.severity == Severity::Error);
+            let reason = grave.map(ToString::to_string).or_else(|| facts.unreadable.clone());
+            format!("it cannot be used: {}", reason.unwrap_or_default())
         }
     }
+}
+
+/// Before that nobody can say that a policy does not exist.
+fn lists_policies(health: &Health) -> bool {
+    health.watches.get(&Watched::Policies).is_some_and(|watch| watch.synced)
 }
 
 fn at_pod(stray: &Stray, health: &Health) -> Notice {
@@ -136,9 +143,16 @@ fn at_pod(stray: &Stray, health: &Health) -> Notice {
 
 #[cfg(test)]
 mod tests {
+    use feed::health::WatchHealth;
     use feed::world::PolicyFacts;
 
     use super::*;
+
+    fn listed(facts: Option<PolicyFacts>) -> Health {
+        let watch = WatchHealth { synced: true, ..WatchHealth::default() };
+        let policies = facts.into_iter().map(|facts| (facts.key.clone(), facts)).collect();
+        Health { watches: [(Watched::Policies, watch)].into(), policies, ..Health::default() }
+    }
 
     fn stray(policy: &str, pod: &str) -> Stray {
         Stray { namespace: "shop".into(), policy: policy.into(), pod: pod.into(), uid: "u-1".into() }
@@ -146,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_event_is_at_the_pod_and_says_what_became_of_it() {
-        let notice = at_pod(&stray("power", "web-0"), &Health::default());
+        let notice = at_pod(&stray("power", "web-0"), &listed(None));
         let about = &notice.about;
         assert_eq!(
             [&about.kind, &about.namespace, &about.name, &about.uid].map(|part| part.clone().unwrap()),
@@ -159,12 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_is_there_but_broken_is_told_from_one_that_is_not() {
+    fn a_policy_that_is_there_but_broken_or_late_is_told_from_one_that_is_not() {
         let key = ObjectKey::new("shop", "power");
-        let facts = PolicyFacts::unreadable(key.clone(), "spec is no map".to_owned());
-        let health = Health { policies: [(key, facts)].into(), ..Health::default() };
-        let note = at_pod(&stray("power", "web-0"), &health).note;
-        assert!(note.contains("but it cannot be used: spec is no map; the pod"), "{note}");
+        let broken = PolicyFacts::unreadable(key.clone(), "spec is no map".to_owned());
+        assert_eq!(unusable(&listed(Some(broken.clone())), &key), "it cannot be used: spec is no map");
+        let policy = Some(Arc::new(engine::fixtures::policy("power")));
+        let late = PolicyFacts { policy, unreadable: None, ..broken };
+        assert_eq!(unusable(&listed(Some(late)), &key), "it was not known yet when the scheduler asked");
+        assert_eq!(unusable(&Health::default(), &key), "policies are not listed yet");
     }
 
     #[test]
