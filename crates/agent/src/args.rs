@@ -19,8 +19,8 @@ pub const MAX_CONFIG_FILE: u64 = 64 * 1024;
 #[derive(Clone, Debug, Default, Parser)]
 #[command(name = "tas-agent", version, max_term_width = 110)]
 pub struct Args {
-    /// Address to serve on [default: [::]:9103]
-    #[arg(long, value_name = "ADDR", env = "TAS_AGENT_LISTEN")]
+    /// Address to serve on, or :PORT for all addresses [default: :9103]
+    #[arg(long, value_name = "ADDR", env = "TAS_AGENT_LISTEN", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
 
     /// Where the host's `proc` and `sys` are [default: /]
@@ -142,7 +142,7 @@ pub enum BadSetting {
         name: String,
     },
     /// An address in the file that is none.
-    #[error("listen address {text:?} is not like 0.0.0.0:9103 or [::]:9103")]
+    #[error("listen address {text:?} is not like 127.0.0.1:9103, [::1]:9103 or :9103")]
     Listen {
         /// As it was written.
         text: String,
@@ -155,6 +155,13 @@ pub enum BadSetting {
         /// What is wrong with it, with line and column.
         what: String,
     },
+}
+
+/// Reads `127.0.0.1:9103`, or `:9103` for all addresses, as other exporters do.
+fn listen_address(text: &str) -> Result<SocketAddr, BadSetting> {
+    let all = text.strip_prefix(':').and_then(|port| port.parse().ok());
+    let all = all.map(|port: u16| SocketAddr::from(([0u16; 8], port)));
+    all.or_else(|| text.parse().ok()).ok_or_else(|| BadSetting::Listen { text: text.to_owned() })
 }
 
 /// Reads `collectd,node` and the like.
@@ -177,7 +184,7 @@ impl Config {
         let file = args.config.as_deref().map(read).transpose()?.unwrap_or_default();
         let listen = match (args.listen, file.listen) {
             (Some(listen), _) => listen,
-            (None, Some(text)) => text.parse().map_err(|_| BadSetting::Listen { text })?,
+            (None, Some(text)) => listen_address(&text)?,
             (None, None) => SocketAddr::from(([0u16; 8], 9103)),
         };
         let root = args.root.clone().or(file.root).unwrap_or_else(|| PathBuf::from("/"));
@@ -291,6 +298,7 @@ mod tests {
         let from_file = config(&[], Some(file)).expect("legal");
         assert_eq!(from_file.names, NameSets { collectd: false, node: true, tas: false });
         assert_eq!((from_file.settings.tdp_watts, from_file.listen.port()), (Some(200), 9));
+        assert_eq!(listen_address(":9104"), Ok("[::]:9104".parse().expect("an address")));
         assert_eq!(from_file.settings.off, vec!["pods"]);
         let from_both = config(&["--names=tas,collectd", "--tdp-watts=300"], Some(file)).expect("legal");
         assert_eq!(from_both.names, NameSets { collectd: true, node: false, tas: true });
@@ -317,7 +325,7 @@ mod tests {
         );
         assert_eq!(
             words(config(&[], Some("listen: here\n"))),
-            "listen address \"here\" is not like 0.0.0.0:9103 or [::]:9103"
+            "listen address \"here\" is not like 127.0.0.1:9103, [::1]:9103 or :9103"
         );
         let unknown = words(config(&[], Some("nmaes: [node]\n")));
         assert!(unknown.contains("agent.yaml") && unknown.contains("nmaes"), "{unknown}");

@@ -60,6 +60,25 @@ impl Tree {
         self
     }
 
+    /// Writes the files of a recorded host: each after a line `==> PATH <==`, as `tail -n +1 FILE…` prints them.
+    pub fn recorded(&self, archive: &str) -> &Self {
+        let mut open: Option<(&str, String)> = None;
+        for line in archive.lines() {
+            if let Some(path) = line.strip_prefix("==> ").and_then(|rest| rest.strip_suffix(" <==")) {
+                if let Some((path, text)) = open.replace((path, String::new())) {
+                    self.write(path, text);
+                }
+            } else if let Some((_, text)) = &mut open {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        if let Some((path, text)) = open {
+            self.write(path, text);
+        }
+        self
+    }
+
     /// A zone: its directory's name, its own name, and where its counter stands.
     pub fn zone(&self, directory: &str, name: &str, energy_uj: u64) -> &Self {
         let range = if name == "dram" { DRAM_RANGE } else { PACKAGE_RANGE };

@@ -3,12 +3,14 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use chassis::shutdown::{self, Phase, Shutdown, Signals, Trigger};
 use chassis::{Counters, Limits, Listener, tls};
+use clap::Parser;
 use hyper::service::service_fn;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -36,6 +38,26 @@ pub fn limits() -> Limits {
         header_bytes: 16 * 1024,
         drain_deadline: Duration::from_secs(2),
         ..Limits::default()
+    }
+}
+
+/// The program from its arguments to its exit code.
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    // Who asks for one page or for the table reads there what is missing, and need not read it twice.
+    let level = if args.once || args.explain { tracing::Level::WARN } else { tracing::Level::INFO };
+    let logs = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level);
+    if args.log_json {
+        logs.json().init();
+    } else {
+        logs.with_ansi(false).init();
+    }
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tas-agent: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 

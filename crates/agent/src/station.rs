@@ -22,7 +22,7 @@ pub const TICK_EVERY: Duration = Duration::from_secs(1);
 /// How often those who wait look whether the thread is stuck.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Threads that may be stuck at once: one for each source, and some.
-const MAX_THREADS: usize = 20;
+pub const MAX_THREADS: usize = 20;
 /// Pages that may be asked for at once.
 pub const MAX_WAITING: usize = 64;
 

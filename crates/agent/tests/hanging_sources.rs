@@ -10,7 +10,7 @@ use agent::host::Buffer;
 use agent::instruments::Instruments;
 use agent::moment::{Moment, system_clock};
 use agent::page::{Format, Page, Value};
-use agent::station::{MAX_WAITING, NoPage, Station};
+use agent::station::{MAX_THREADS, MAX_WAITING, NoPage, Station};
 use agent::trouble::Trouble;
 
 static FINE: Family = Family::gauge(NameSet::Tas, "node_fine", "", "A source that works.");
@@ -162,4 +162,21 @@ async fn more_who_wait_than_allowed_are_turned_away() {
     let first =
         tokio::time::timeout(Duration::from_secs(20), waiting.join_next()).await.expect("one is turned away");
     assert_eq!(first.expect("one").expect("no panic"), Err(NoPage::Crowded));
+}
+
+#[tokio::test]
+async fn when_the_last_thread_is_stuck_the_answer_is_a_refusal() {
+    let mut wakers: Vec<Sender<()>> = Vec::new();
+    let sources: Vec<Box<dyn Collector>> = (0..MAX_THREADS)
+        .map(|_| {
+            let (waker, until) = channel();
+            wakers.push(waker);
+            Box::new(Source { name: "odd", family: &ODD, read: hang(until) }) as Box<dyn Collector>
+        })
+        .collect();
+    let instruments = Instruments::new(sources, "n1", system_clock());
+    let station = Station::start(instruments, Duration::from_millis(1)).expect("threads can be had");
+    let page = tokio::time::timeout(Duration::from_mins(1), station.page(Format::Text, NameSets::ALL));
+    assert_eq!(page.await.expect("in time"), Err(NoPage::Exhausted));
+    drop(wakers);
 }

@@ -212,7 +212,9 @@ impl Rapl {
         packages
     }
 
+    /// A zone that cannot be read now has no power, though its meter may remember some.
     fn deciwatts(&self, id: &ZoneId, now: Duration, span: Duration) -> Option<u64> {
+        self.zones.get(id).filter(|zone| zone.trouble.is_none())?;
         self.meters.get(id)?.deciwatts(now, span)
     }
 

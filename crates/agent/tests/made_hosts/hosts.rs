@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use agent::collectors::{SOURCES, Settings};
 use agent::family::NameSets;
+use agent::fixtures::faults::Errno;
 use agent::page::Format;
 
 const NONE: NameSets = NameSets { collectd: false, node: false, tas: false };
@@ -213,6 +214,54 @@ fn one_spoilt_file_takes_nothing_else_with_it() {
             }
         }
     }
+}
+
+#[test]
+fn an_error_of_the_kernel_costs_the_source_it_hits_and_no_other() {
+    let files = [
+        ("cpu", "proc/stat"),
+        ("memory", "proc/meminfo"),
+        ("load", "proc/loadavg"),
+        ("network", "proc/1/net/dev"),
+        ("disks", "proc/diskstats"),
+        ("thermal", "sys/class/thermal/thermal_zone0/temp"),
+        ("thermal", "sys/class/thermal"),
+        ("hwmon", "sys/class/hwmon"),
+        ("throttle", "sys/devices/system/cpu"),
+        ("hugepages", "sys/kernel/mm/hugepages"),
+        ("edac", "sys/devices/system/edac/mc"),
+        ("pods", "sys/fs/cgroup"),
+    ];
+    for (source, file) in files {
+        let mut host = full();
+        for (errno, reason) in [(Errno::Eio, "failed"), (Errno::Eacces, "denied"), (Errno::Enodata, "failed")]
+        {
+            host.tree.fails(file, Some(errno));
+            // Directories are looked at once a minute.
+            host.later(61).tick();
+            assert_eq!(host.down(source), Some(reason), "{source} {errno:?}");
+            let down: Vec<&str> =
+                host.states().iter().filter(|s| s.down.is_some()).map(|s| s.source).collect();
+            assert_eq!(down, [source], "{errno:?}");
+        }
+        host.tree.fails(file, None);
+        host.later(61).tick();
+        assert_eq!(host.down(source), None, "{source} is back");
+    }
+}
+
+#[test]
+fn a_sensor_that_is_asleep_is_left_out_and_the_others_stay() {
+    let mut host = full();
+    let temperatures = |host: &mut Watched| {
+        let samples = host.samples();
+        samples.keys().filter(|series| series.starts_with("node_hwmon_temp_celsius{")).count()
+    };
+    let all = temperatures(&mut host);
+    host.tree.fails("sys/class/hwmon/hwmon0/temp1_input", Some(Errno::Enodata));
+    assert_eq!((temperatures(&mut host), host.down("hwmon")), (all - 1, None));
+    host.tree.fails("sys/class/hwmon/hwmon0/temp1_input", None);
+    assert_eq!(temperatures(&mut host), all);
 }
 
 #[test]

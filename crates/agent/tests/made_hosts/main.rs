@@ -3,5 +3,6 @@
 mod hosts;
 mod laws;
 mod power;
+mod recorded;
 mod textfile;
 mod watched;

@@ -1,10 +1,8 @@
 //! Power on every kind of host: sockets, dies, platforms, virtual machines, and counters that misbehave.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
 use crate::watched::{Samples, Watched, value};
 use agent::collectors::Settings;
+use agent::fixtures::faults::Errno;
 use agent::fixtures::{PACKAGE_RANGE, Tree};
 
 const J: u64 = 1_000_000;
@@ -284,16 +282,52 @@ fn what_cannot_be_read_is_a_reason_and_the_others_are_read() {
 }
 
 #[test]
-fn a_counter_only_root_may_read_says_so() {
+fn an_error_of_the_kernel_is_a_reason_and_ends_with_the_error() {
+    let energy = "sys/class/powercap/intel-rapl:1/energy_uj";
+    let errors = [
+        (Errno::Eacces, "denied"),
+        (Errno::Eio, "failed"),
+        (Errno::Enodata, "failed"),
+        (Errno::Einval, "failed"),
+        (Errno::Enodev, "failed"),
+    ];
+    for (errno, reason) in errors {
+        let mut host = Watched::new(|tree| {
+            tree.server(2);
+        });
+        host.tick();
+        work(&mut host, 2, 100, 1);
+        assert_eq!(watts(&host.samples(), "package", 0).as_deref(), Some("100"), "{errno:?}");
+        host.tree.fails(energy, Some(errno));
+        work(&mut host, 2, 100, 2);
+        let samples = host.samples();
+        assert_eq!(watts(&samples, "package", 0), None, "{errno:?}");
+        assert_eq!(watts(&samples, "package", 1).as_deref(), Some("101"), "{errno:?}");
+        assert_eq!(value(&samples, "node_package_power_avg"), None, "half of the sockets is no mean");
+        assert!(host.found("rapl").contains(&format!("package-0 ({reason})")), "{}", host.found("rapl"));
+        host.tree.fails(energy, None);
+        work(&mut host, 2, 100, 3);
+        let samples = host.samples();
+        assert_eq!(watts(&samples, "package", 0).as_deref(), Some("100"), "{errno:?}");
+        let joules = value(&samples, "node_energy_joules_total{package=\"0\",zone=\"package\"}");
+        assert_eq!(joules, Some("300"), "what was used meanwhile is not lost: {errno:?}");
+    }
+}
+
+#[test]
+fn where_only_root_may_read_the_counters_the_source_says_so() {
     let mut host = Watched::new(|tree| {
         tree.server(1);
-        tree.remove("sys/class/powercap/intel-rapl:0:0");
-        let path = tree.path("sys/class/powercap/intel-rapl:0/energy_uj");
-        fs::set_permissions(path, fs::Permissions::from_mode(0o000)).expect("it is ours");
+        for zone in ["intel-rapl:0", "intel-rapl:0:0"] {
+            tree.fails(&format!("sys/class/powercap/{zone}/energy_uj"), Some(Errno::Eacces));
+        }
     });
     host.tick();
-    // Tests may run as root, who may read everything; then there is nothing to deny.
-    let may_read = fs::read(host.tree.path("sys/class/powercap/intel-rapl:0/energy_uj")).is_ok();
-    let expected = if may_read { None } else { Some("denied") };
-    assert_eq!(host.down("rapl"), expected);
+    assert_eq!(host.down("rapl"), Some("denied"));
+    let samples = host.samples();
+    assert_eq!(value(&samples, "node_power_source_info{reason=\"denied\",source=\"none\"}"), Some("1"));
+    // Some kernels hide the whole directory.
+    host.tree.fails("sys/class/powercap", Some(Errno::Eacces));
+    host.later(61).tick();
+    assert_eq!(host.down("rapl"), Some("denied"));
 }
