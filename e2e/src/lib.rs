@@ -1,5 +1,6 @@
 //! What the end-to-end tests share: how long they wait, and clusters of a usual shape.
 
+pub mod prometheus;
 pub mod tas;
 
 use std::time::Duration;
