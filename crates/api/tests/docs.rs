@@ -7,6 +7,7 @@ use serde_json::Value;
 
 const POLICY: &str = include_str!("../../../docs/policy.md");
 const README: &str = include_str!("../../../README.md");
+const ENFORCEMENT: &str = include_str!("../../../docs/enforcement.md");
 const CHECK: &str = include_str!("../../../docs/check.md");
 
 fn examples() -> Vec<&'static str> {
@@ -71,4 +72,38 @@ fn every_code_is_in_the_table_and_no_other() {
     described.sort_unstable();
     known.sort_unstable();
     assert_eq!(described, known);
+}
+
+/// Every function of the workspace's sources, by name.
+fn functions(at: &std::path::Path, names: &mut std::collections::BTreeSet<String>) {
+    for entry in std::fs::read_dir(at).expect("sources lie beside the tests") {
+        let path = entry.expect("a directory can be read to its end").path();
+        if path.is_dir() && !path.ends_with("target") {
+            functions(&path, names);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).expect("sources are text");
+            let after = text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next());
+            names.extend(after.map(str::to_owned));
+        }
+    }
+}
+
+#[test]
+fn every_test_that_a_defect_is_said_to_be_covered_by_is_there() {
+    let mut known = std::collections::BTreeSet::new();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for sources in ["crates", "e2e"] {
+        functions(&root.join(sources), &mut known);
+    }
+    let table = ENFORCEMENT.split("## Defects of Intel TAS").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() > 15);
+    for row in rows {
+        let tests: Vec<&str> =
+            row.split('|').nth(3).unwrap_or_default().split('`').skip(1).step_by(2).collect();
+        assert!(!tests.is_empty(), "{row}");
+        for test in tests {
+            assert!(known.contains(test), "there is no test {test}");
+        }
+    }
 }

@@ -40,6 +40,8 @@ pub fn plan(view: &View, observed: &Observed, ledger: Ledger, now: Timestamp) ->
     let mut ledger = ledger.renumbered(&view.nodes);
     let nodes = Node::all(view, observed);
     let Survey { mut subjects, recovered } = Survey::of(view, observed, &mut ledger, &nodes, now);
+    // What is left is of policies that are gone; one that comes back by the same name is another.
+    ledger.policies.clear();
     share(&mut subjects);
 
     let slots = Slots::of(&subjects);
@@ -132,7 +134,9 @@ impl Pass<'_> {
             let cause = if settings.paused {
                 Some(HeldBy::Pause)
             } else if let Some(at) = room.into_iter().flatten().max() {
-                self.wake_at(Some(at));
+                // One pass per node that there is room for would cost more than the writes: wait for room for several.
+                let several = limits.cluster.every.saturating_mul(limits.cluster.burst / 8);
+                self.wake_at(Some(at.after(several)));
                 Some(HeldBy::RateLimit)
             } else {
                 None

@@ -368,6 +368,18 @@ fn a_status_is_told_when_it_changes_and_not_more_often_than_it_may() {
 }
 
 #[test]
+fn a_policy_that_comes_back_by_the_same_name_is_another() {
+    let mut leader = leader([hot("power")], &[("n1", "41")], 0);
+    leader.act(at(0));
+    leader.set_policies([]);
+    leader.act(at(1));
+    leader.set_policies([hot("power")]);
+    leader.scene.sample("n1", "power", "41", at(2));
+    let told = Leader::told(&leader.act(at(2)), "power").expect("told at once");
+    assert_eq!(told.listed[0].since, at(2));
+}
+
+#[test]
 fn a_metric_without_a_single_fresh_sample_is_named() {
     let mut leader = leader([Policy { labeling: card("p").labeling, ..hot("p") }], &[("n1", "41")], 0);
     let dry = Leader::told(&leader.act(at(0)), "p")
@@ -530,14 +542,15 @@ fn all_nodes_violating_are_written_once_each_as_fast_as_the_limit_allows() {
     let mut leader = leader([hot("a"), hot("b")], &power, 0);
     let first = leader.act(at(0));
     assert_eq!((first.nodes.len(), first.held.by(HeldBy::RateLimit)), (200, 2 * 800));
-    let (mut writes, mut now, mut wake) = (200, at(0), first.wake);
+    let (mut writes, mut passes, mut now, mut wake) = (200, 1, at(0), first.wake);
     while let Some(next) = wake.filter(|_| writes < 1000) {
         assert!(next > now, "time goes on");
         now = next;
         let plan = leader.act(now);
-        (writes, wake) = (writes + plan.nodes.len(), plan.wake);
+        (writes, passes, wake) = (writes + plan.nodes.len(), passes + 1, plan.wake);
     }
-    assert_eq!((writes, now.since(at(0)) <= Duration::from_secs(8)), (1000, true), "{now:?}");
+    assert_eq!(writes, 1000);
+    assert!(now.since(at(0)) <= Duration::from_secs(9) && passes <= 40, "{now:?} {passes}");
     assert!(names.iter().all(|name| leader.labels(name).len() == 2));
     assert!(leader.act(at(60)).nodes.is_empty());
 }

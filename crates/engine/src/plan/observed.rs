@@ -115,6 +115,6 @@ impl Default for Limits {
 pub struct Rate {
     /// How many at once; 0 counts as 1.
     pub burst: u32,
-    /// How long until there is room for one more.
+    /// How long until there is room for one more, in whole milliseconds.
     pub every: Duration,
 }
