@@ -17,6 +17,7 @@ const ROUNDS: u32 = 20;
 
 pub(crate) fn run() {
     refresh();
+    crate::plan_cost::passes();
     divan::Divan::default().run_benches();
 }
 
@@ -60,7 +61,7 @@ fn policy_of(place: usize) -> Policy {
         .prefer([preference(&name(2), Operator::LessThan)])
 }
 
-fn inputs(nodes: usize, policies: usize) -> Inputs {
+pub(crate) fn inputs(nodes: usize, policies: usize) -> Inputs {
     let names = (0..nodes).filter_map(|place| NodeName::new(&node_name(place)).ok());
     Inputs {
         nodes: NodeIndex::new(names).into(),
@@ -69,7 +70,7 @@ fn inputs(nodes: usize, policies: usize) -> Inputs {
     }
 }
 
-fn samples(nodes: &NodeIndex, round: i64) -> Vec<Batch> {
+pub(crate) fn samples(nodes: &NodeIndex, round: i64) -> Vec<Batch> {
     let batch = |(place, number): (usize, i64)| {
         let value = |(node, step): (engine::NodeIx, i64)| {
             let mixed = (step * 31 + number * 17 + round * 7) % 100;

@@ -5,6 +5,7 @@ mod agent_cost;
 mod cpu;
 mod engine_cost;
 mod extender_cost;
+mod plan_cost;
 
 use std::process::ExitCode;
 
