@@ -202,7 +202,11 @@ async fn questions_are_answered_while_judging_takes_as_long_as_it_likes() {
         changes: receiver,
         config: Arc::default(),
         config_file: None,
-        settings: Settings { gather: Duration::from_millis(1), ..Settings::default() },
+        settings: Settings {
+            sync_period: Duration::from_millis(50),
+            gather: Duration::from_millis(1),
+            ..Settings::default()
+        },
         published: published.clone(),
     };
     // Every judging waits for a word from us.
