@@ -4,7 +4,7 @@
 //! kubelet, and `tas` itself, are components like the ones here: see [`Cluster::attach`].
 
 mod aggregation;
-mod start;
+pub(crate) mod start;
 mod users;
 mod work;
 
@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
@@ -34,6 +34,7 @@ use crate::ports::{Ports, PortsError};
 use crate::processes;
 use crate::programs::{Kubernetes, Program};
 use crate::scheduler::{self, ConfigurationError};
+use crate::tas::Replica;
 use crate::wait::TimedOut;
 
 /// What kind of cluster.
@@ -51,6 +52,8 @@ pub struct Options {
     pub telemetry: Telemetry,
     /// Programs beside the control plane's own that the test will attach, such as the descheduler.
     pub further_programs: Vec<Program>,
+    /// The program `tas`, to be attached and asked by the scheduler. A test that wants more say attaches it itself.
+    pub tas: Option<PathBuf>,
     /// The API server's port, if it matters.
     pub api_port: Option<u16>,
 }
@@ -64,6 +67,7 @@ impl Default for Options {
             schedulers: vec![Scheduler::plain()],
             telemetry: Telemetry::Scraped { every: Duration::from_secs(1) },
             further_programs: Vec::new(),
+            tas: None,
             api_port: None,
         }
     }
@@ -159,6 +163,7 @@ pub struct Cluster {
     authority: Authority,
     client: Client,
     exporter: Option<Exporter>,
+    tas: OnceLock<Replica>,
     components: Mutex<Vec<Arc<Component>>>,
     ports: Mutex<Ports>,
     failed: AtomicBool,
@@ -206,6 +211,11 @@ impl Cluster {
         self.exporter.as_ref().ok_or(ClusterError::NoTelemetry)
     }
 
+    /// The `tas` that the options asked for.
+    pub fn tas(&self) -> Option<&Replica> {
+        self.tas.get()
+    }
+
     /// A component by name: to be killed, paused, restarted or read.
     pub fn component(&self, name: &str) -> Result<Arc<Component>, ClusterError> {
         let components = held(&self.components);
@@ -243,6 +253,7 @@ impl Cluster {
             api: self.layout.api_url(),
             prometheus: scraped.map(|_| self.layout.prometheus_url()),
             exporter: scraped.map(|exporter| format!("http://127.0.0.1:{}", exporter.port())),
+            tas: self.tas.get().map(|tas| tas.admin.clone()),
         }
     }
 

@@ -3,12 +3,25 @@
 mod build;
 mod inspect;
 mod life;
-pub(crate) mod terminal;
+mod settle;
+mod terminal;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
+use crate::programs::Kubernetes;
 use clap::{Args, Parser, Subcommand};
-use testbed::programs::Kubernetes;
+
+/// The whole program: reads the arguments, does what they say, and complains in one line if that is impossible.
+pub fn main() -> ExitCode {
+    match Command::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            terminal::mention(format_args!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// A real Kubernetes control plane as plain processes, for tests and for trying things out.
 #[derive(Debug, Parser)]
@@ -41,6 +54,18 @@ pub(crate) enum Cluster {
         #[arg(default_value = "default")]
         name: String,
     },
+    /// Print what a shell needs to use a cluster: eval "$(cargo xtask cluster env NAME)".
+    Env {
+        /// Which one.
+        #[arg(default_value = "default")]
+        name: String,
+    },
+    /// Wait until Prometheus and tas have seen every change made so far; for scripts.
+    Settle {
+        /// Which one.
+        #[arg(default_value = "default")]
+        name: String,
+    },
     /// Show all clusters, or the processes of one.
     Status {
         /// Which one.
@@ -60,7 +85,7 @@ pub(crate) enum Cluster {
         name: String,
         /// The metric, as in `node_power_watts`.
         metric: String,
-        /// The node.
+        /// The node, or `all` for every node there is.
         node: String,
         /// The value; none takes the series away.
         value: Option<String>,
@@ -82,6 +107,9 @@ pub(crate) struct Shape {
     /// A KubeSchedulerConfiguration for the scheduler; the way to the API server is added to it.
     #[arg(long, value_name = "FILE")]
     pub(crate) scheduler_config: Option<PathBuf>,
+    /// The program `tas`: it is attached under its own rights and over mutual TLS, and the scheduler asks it.
+    #[arg(long, value_name = "FILE", conflicts_with = "scheduler_config")]
+    pub(crate) tas: Option<PathBuf>,
     /// The API server's port; any free one if left out.
     #[arg(long, value_name = "PORT")]
     pub(crate) api_port: Option<u16>,
@@ -94,6 +122,8 @@ impl Command {
             Self::Cluster(Cluster::Up(shape)) => life::up(&shape),
             Self::Cluster(Cluster::Run(shape)) => life::run(&shape),
             Self::Cluster(Cluster::Down { name }) => life::down(&name),
+            Self::Cluster(Cluster::Env { name }) => inspect::environment(&name),
+            Self::Cluster(Cluster::Settle { name }) => settle::settle(&name),
             Self::Cluster(Cluster::Status { name: None }) => inspect::status(),
             Self::Cluster(Cluster::Status { name: Some(name) }) => inspect::status_of(&name),
             Self::Cluster(Cluster::Logs { name, component }) => inspect::logs(&name, component.as_deref()),

@@ -30,6 +30,9 @@ pub struct Card {
     pub prometheus: Option<String>,
     /// Where metric values can be set, if there is telemetry.
     pub exporter: Option<String>,
+    /// Where `tas` tells how it is, if it is attached.
+    #[serde(default)]
+    pub tas: Option<String>,
 }
 
 impl std::fmt::Display for Card {
@@ -55,7 +58,7 @@ pub enum Phase {
 pub enum DirectoryError {
     /// Somebody does already.
     #[error(
-        "a cluster named {name:?} is running; end it with `testbed cluster down {name}` or choose another name"
+        "a cluster named {name:?} is running; end it with `cargo xtask cluster down {name}` or choose another name"
     )]
     Occupied {
         /// Its name.
@@ -265,6 +268,7 @@ mod tests {
             api: "https://127.0.0.1:15000".to_owned(),
             prometheus: None,
             exporter: None,
+            tas: None,
         }
     }
 
@@ -275,7 +279,7 @@ mod tests {
         let refusal = Directory::claim(scratch.path(), "demo").expect_err("taken");
         assert_eq!(
             refusal.to_string(),
-            "a cluster named \"demo\" is running; end it with `testbed cluster down demo` or choose another name"
+            "a cluster named \"demo\" is running; end it with `cargo xtask cluster down demo` or choose another name"
         );
         drop(first);
         Directory::claim(scratch.path(), "demo").expect("free again");

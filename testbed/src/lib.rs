@@ -19,6 +19,7 @@ pub mod access;
 pub mod audit;
 pub mod binaries;
 pub mod cluster;
+pub mod command;
 pub mod compile;
 pub mod component;
 pub mod control_plane;
@@ -35,6 +36,7 @@ pub mod programs;
 pub mod scheduler;
 #[cfg(test)]
 mod scratch;
+pub mod tas;
 pub mod wait;
 
 pub use cluster::{Cluster, ClusterError, Options, Scheduler, Telemetry};

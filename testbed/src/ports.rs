@@ -22,7 +22,7 @@ const BLOCKS: u16 = 850;
 pub enum PortsError {
     /// Every block is held or has a foreign listener in it.
     #[error(
-        "no free block of {SIZE} ports between {FIRST} and {}; end other test clusters (testbed cluster status)",
+        "no free block of {SIZE} ports between {FIRST} and {}; end other test clusters (cargo xtask cluster status)",
         FIRST + BLOCKS * SIZE - 1
     )]
     NoneFree,

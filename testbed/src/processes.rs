@@ -17,7 +17,9 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
+
+pub use rustix::process::Signal;
 
 /// Names the cluster's directory in the environment of each of its processes.
 pub const MARK: &str = "TAS_TESTBED_DIRECTORY";

@@ -83,13 +83,19 @@ fn two_clusters_live_side_by_side_and_end_one_by_one() {
     for name in ["one", "two"] {
         let said = state.said(&["cluster", "up", name, "--nodes", "2"]);
         assert!(said.starts_with(&format!("cluster {name:?} is ready after")), "{said}");
-        assert!(said.contains("\nexport KUBECONFIG="), "{said}");
+        assert!(said.contains(&format!("eval \"$(cargo xtask cluster env {name})\"")), "{said}");
+        let environment = state.said(&["cluster", "env", name]);
+        let kubeconfig = state.cluster(name).join("pki/admin.kubeconfig");
+        assert!(
+            environment.starts_with(&format!("export KUBECONFIG='{}'\n", kubeconfig.display())),
+            "{environment}"
+        );
     }
     let status = state.said(&["cluster", "status"]);
     assert_eq!(status.lines().filter(|line| line.contains(" ready ")).count(), 2, "{status}");
     assert_eq!(
         state.refused(&["cluster", "up", "one"]),
-        "error: a cluster named \"one\" is running; end it with `testbed cluster down one` or choose another name"
+        "error: a cluster named \"one\" is running; end it with `cargo xtask cluster down one` or choose another name"
     );
     assert_eq!(state.said(&["cluster", "down", "one"]), "cluster \"one\" is gone\n");
     assert_eq!(processes::belonging_to(&state.cluster("one")), Vec::<u32>::new());
@@ -111,7 +117,7 @@ fn a_killed_keeper_takes_its_processes_along_and_its_remains_are_no_obstacle() {
     state.said(&["cluster", "down", "demo"]);
     assert_eq!(
         state.said(&["cluster", "status"]),
-        "no clusters; start one with: testbed cluster up --nodes 3\n"
+        "no clusters; start one with: cargo xtask cluster up --nodes 3\n"
     );
 }
 

@@ -18,8 +18,8 @@ pub(crate) enum Task {
     },
     Gen(Mode),
     Layers,
-    /// A cargo command that does it.
-    Forward(Vec<String>),
+    /// Cargo commands that do it, one after the other.
+    Forward(Vec<Vec<String>>),
 }
 
 /// A task as the help shows it.
@@ -31,6 +31,7 @@ struct Entry {
 }
 
 const BENCH: &str = "tas-bench";
+const CLI: &str = "tas-cli";
 const TESTBED: &str = "tas-testbed";
 
 const ENTRIES: &[Entry] = &[
@@ -58,7 +59,7 @@ const ENTRIES: &[Entry] = &[
     },
     Entry {
         typed: "cluster up|down|status|logs …",
-        does: "a local Kubernetes with KWOK nodes and Prometheus, as plain processes",
+        does: "a local Kubernetes with KWOK nodes, Prometheus and tas (--without-tas leaves it out), as plain processes",
         member: Some(TESTBED),
     },
 ];
@@ -93,7 +94,7 @@ pub(crate) fn parse(words: &[String], workspace: &Workspace) -> Result<Task, Str
     };
     let offered = offered(workspace).any(|entry| entry.typed.split(' ').next() == Some(task));
     match (task, rest) {
-        ("bench" | "testbed" | "cluster", _) if offered => Ok(forwarded(task, rest)),
+        ("bench" | "testbed" | "cluster", _) if offered => Ok(forwarded(task, rest, workspace)),
         ("check" | "test" | "gen" | "layers", ["-h" | "--help"]) => Ok(Task::Help),
         ("check", []) => Ok(Task::Check),
         ("layers", []) => Ok(Task::Layers),
@@ -107,13 +108,25 @@ pub(crate) fn parse(words: &[String], workspace: &Workspace) -> Result<Task, Str
     }
 }
 
-fn forwarded(task: &str, rest: &[&str]) -> Task {
+fn forwarded(task: &str, rest: &[&str], workspace: &Workspace) -> Task {
+    let owned = |words: &[&str]| -> Vec<String> { words.iter().map(|word| (*word).to_owned()).collect() };
     let start: &[&str] = match task {
         "bench" => &["run", "--quiet", "--release", "--package", BENCH, "--"],
         "cluster" => &["run", "--quiet", "--package", TESTBED, "--", "cluster"],
         _ => &["run", "--quiet", "--package", TESTBED, "--"],
     };
-    Task::Forward(start.iter().chain(rest).map(|word| (*word).to_owned()).collect())
+    let (leave_out, rest): (Vec<&str>, Vec<&str>) = rest.iter().partition(|word| **word == "--without-tas");
+    let mut last = owned(&[start, &rest].concat());
+    let begins = matches!((task, rest.as_slice()), ("cluster", ["up" | "run", ..]));
+    // Whoever brings a scheduler's configuration or a `tas`, or only wants to know, needs none of ours.
+    let own = ["--tas", "--scheduler-config", "-h", "--help"];
+    let brings = |word: &&str| own.contains(&word.split('=').next().unwrap_or_default());
+    if !begins || !leave_out.is_empty() || rest.iter().any(brings) || !workspace.has(CLI) {
+        return Task::Forward(vec![last]);
+    }
+    let tas = workspace.target.join("debug").join("tas");
+    last.extend(["--tas".to_owned(), tas.to_string_lossy().into_owned()]);
+    Task::Forward(vec![owned(&["build", "--package", CLI, "--bin", "tas"]), last])
 }
 
 fn test(words: &[&str]) -> Result<Task, String> {
@@ -142,12 +155,16 @@ mod tests {
 
     fn with(packages: &[&str]) -> Workspace {
         let member = |package: &&str| Member { package: (*package).to_owned(), needs: Vec::new() };
-        Workspace { root: "/src/tas".into(), members: packages.iter().map(member).collect() }
+        Workspace {
+            root: "/src/tas".into(),
+            target: "/src/tas/target".into(),
+            members: packages.iter().map(member).collect(),
+        }
     }
 
     fn asked(line: &str) -> Result<Task, String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        parse(&words, &with(&["xtask", TESTBED]))
+        parse(&words, &with(&["xtask", TESTBED, CLI]))
     }
 
     #[test]
@@ -167,12 +184,34 @@ mod tests {
 
     #[test]
     fn tasks_of_other_crates_are_handed_on_with_all_their_words() {
-        let words = |line: &str| Ok(Task::Forward(line.split(' ').map(str::to_owned).collect()));
+        let words = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
+        let alone = |line: &str| Ok(Task::Forward(vec![words(line)]));
+        assert_eq!(
+            asked("cluster down demo"),
+            alone("run --quiet --package tas-testbed -- cluster down demo")
+        );
+        assert_eq!(asked("testbed build --help"), alone("run --quiet --package tas-testbed -- build --help"));
+    }
+
+    #[test]
+    fn a_cluster_comes_with_our_tas_unless_somebody_says_otherwise() {
+        let words = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
+        let up = "run --quiet --package tas-testbed -- cluster up --nodes 1000";
         assert_eq!(
             asked("cluster up --nodes 1000"),
-            words("run --quiet --package tas-testbed -- cluster up --nodes 1000")
+            Ok(Task::Forward(vec![
+                words("build --package tas-cli --bin tas"),
+                words(&format!("{up} --tas /src/tas/target/debug/tas")),
+            ]))
         );
-        assert_eq!(asked("testbed build --help"), words("run --quiet --package tas-testbed -- build --help"));
+        assert_eq!(asked("cluster up --without-tas --nodes 1000"), Ok(Task::Forward(vec![words(up)])));
+        for own in ["--scheduler-config=x.yaml", "--tas /bin/tas", "--help"] {
+            let line = format!("{up} {own}");
+            assert_eq!(
+                asked(&format!("cluster up --nodes 1000 {own}")),
+                Ok(Task::Forward(vec![words(&line)]))
+            );
+        }
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn perform(task: &Task, workspace: &Workspace) -> ExitCode {
             say(format_args!("{} crates, every arrow as drawn", workspace.members.len()));
             true
         }),
-        Task::Forward(words) => Err(forward(words, workspace)),
+        Task::Forward(commands) => Err(forward(commands, workspace)),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -55,12 +55,23 @@ fn perform(task: &Task, workspace: &Workspace) -> ExitCode {
     }
 }
 
-/// Becomes the other program, so that signals and the exit code need nobody to carry them; returns only if that failed.
-fn forward(words: &[String], workspace: &Workspace) -> String {
-    let mut command = process::cargo(&workspace.root);
-    command.args(words).stdin(Stdio::inherit());
-    let name = process::typed(&command);
-    format!("`{name}` could not be run: {}", command.exec())
+/// Runs all but the last to their ends and becomes the last, so that signals and the exit code need nobody to carry
+/// them; returns only if something failed.
+fn forward(commands: &[Vec<String>], workspace: &Workspace) -> String {
+    for (place, words) in commands.iter().enumerate() {
+        let mut command = process::cargo(&workspace.root);
+        command.args(words).stdin(Stdio::inherit());
+        let name = process::typed(&command);
+        if place + 1 == commands.len() {
+            return format!("`{name}` could not be run: {}", command.exec());
+        }
+        match command.status() {
+            Ok(status) if status.success() => {}
+            Ok(status) => return format!("`{name}` failed ({status}); its message is above"),
+            Err(problem) => return format!("`{name}` could not be run: {problem}"),
+        }
+    }
+    "there is nothing to run".to_owned()
 }
 
 fn fail(problem: &str, code: u8) -> ExitCode {

@@ -213,7 +213,11 @@ mod tests {
 
     fn workspace(packages: &[&str]) -> Workspace {
         let member = |package: &&str| Member { package: (*package).to_owned(), needs: Vec::new() };
-        Workspace { root: "/src/tas".into(), members: packages.iter().map(member).collect() }
+        Workspace {
+            root: "/src/tas".into(),
+            target: "/src/tas/target".into(),
+            members: packages.iter().map(member).collect(),
+        }
     }
 
     fn outcome(passed: u32, failed: u32, ending: Ending) -> Outcome {

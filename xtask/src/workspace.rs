@@ -12,6 +12,8 @@ use crate::process::{cargo, typed};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
+    /// Where built programs end up.
+    pub(crate) target: PathBuf,
     pub(crate) members: Vec<Member>,
 }
 
@@ -56,7 +58,8 @@ impl Workspace {
         let metadata: Value = serde_json::from_slice(metadata).map_err(|problem| problem.to_string())?;
         let packages = list(&metadata, "packages")?;
         let members = packages.iter().map(member).collect::<Result<_, _>>()?;
-        Ok(Self { root: text(&metadata, "workspace_root")?.into(), members })
+        let path = |key| text(&metadata, key).map(PathBuf::from);
+        Ok(Self { root: path("workspace_root")?, target: path("target_directory")?, members })
     }
 
     pub(crate) fn has(&self, package: &str) -> bool {
@@ -99,6 +102,7 @@ mod tests {
         let need = |package: &str, kind| Need { package: package.into(), kind };
         let expected = Workspace {
             root: "/src/tas".into(),
+            target: "/src/tas/target".into(),
             members: vec![
                 Member {
                     package: "tas-api".into(),

@@ -4,9 +4,9 @@ use std::fmt::Display;
 use std::future::Future;
 use std::io::Write as _;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
@@ -28,6 +28,7 @@ use crate::places::{Places, check_room};
 use crate::ports::{self, Ports};
 use crate::programs::{self, Program};
 use crate::scheduler::complete;
+use crate::tas::{Installation, Payload, Settings};
 use crate::wait::until;
 
 /// How long one component may take to answer on a busy machine.
@@ -107,6 +108,7 @@ impl Cluster {
             authority,
             client,
             exporter,
+            tas: OnceLock::new(),
             components: Mutex::default(),
             ports: Mutex::new(ports),
             failed: AtomicBool::new(false),
@@ -154,6 +156,22 @@ impl Cluster {
             nodes,
             telemetry,
         )?;
+        match &self.options.tas {
+            Some(binary) => self.bring_up_tas(binary).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn bring_up_tas(&self, binary: &Path) -> Result<(), ClusterError> {
+        let installation = Installation::new(self).await?;
+        let tas = installation.start(self, "tas", binary, &Settings::default())?;
+        tas.ready(self).await?;
+        let mut scheduler = installation.scheduler(Payload::NamesOnly, tas.port);
+        // Of more than a hundred nodes the scheduler would ask about some. Here a person wants to see what a policy does
+        // to all of them.
+        scheduler.configuration.push_str("percentageOfNodesToScore: 100\n");
+        self.start_scheduler(&scheduler).await?;
+        self.tas.get_or_init(|| tas);
         Ok(())
     }
 
@@ -258,7 +276,7 @@ impl Cluster {
 }
 
 /// A client that comes in with this kubeconfig.
-pub(super) async fn client_of(path: &std::path::Path) -> Result<Client, ClusterError> {
+pub(crate) async fn client_of(path: &Path) -> Result<Client, ClusterError> {
     let read = Kubeconfig::read_from(path).map_err(kube::Error::from);
     let config = Config::from_custom_kubeconfig(read?, &KubeConfigOptions::default()).await;
     let mut config = config.map_err(kube::Error::from)?;

@@ -1,8 +1,8 @@
 //! `testbed build`: the programs, before anybody waits for them.
 
-use testbed::binaries::provide;
-use testbed::places::Places;
-use testbed::programs::{self, Kubernetes};
+use crate::binaries::provide;
+use crate::places::Places;
+use crate::programs::{self, Kubernetes};
 
 use super::terminal::{mention, say};
 

@@ -1,20 +1,26 @@
-//! `testbed cluster status`, `logs` and `metric`: looking at clusters, and telling their exporter what to say.
+//! `testbed cluster status`, `env`, `logs` and `metric`: looking at clusters, and telling their exporter what to say.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use axum::http::Method;
-use testbed::component::useful;
-use testbed::directory::{Phase, Resident, resident, residents};
-use testbed::places::Places;
-use testbed::{exporter, http, processes};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, ListParams};
 
-use super::terminal::say;
+use crate::binaries::provide;
+use crate::cluster::start::client_of;
+use crate::component::useful;
+use crate::directory::{Phase, Resident, resident, residents};
+use crate::places::Places;
+use crate::{exporter, http, processes, programs};
+
+use super::terminal::{mention, say};
 
 pub(super) fn status() -> anyhow::Result<()> {
     let all = residents(&Places::of_this_user()?.state)?;
     if all.is_empty() {
-        say("no clusters; start one with: testbed cluster up --nodes 3");
+        say("no clusters; start one with: cargo xtask cluster up --nodes 3");
         return Ok(());
     }
     say(format_args!("{:32} {:9} {:11} API", "NAME", "STATE", "KUBERNETES"));
@@ -36,7 +42,7 @@ pub(super) fn status_of(name: &str) -> anyhow::Result<()> {
     say(format_args!("{name}: {}", state(&one)));
     say(format_args!("directory: {}", one.path.display()));
     if !one.alive {
-        say(format_args!("its keeper is gone; remove it with: testbed cluster down {name}"));
+        say(format_args!("its keeper is gone; remove it with: cargo xtask cluster down {name}"));
     }
     if let Some(card) = one.card {
         say(format_args!("{card}"));
@@ -85,7 +91,6 @@ pub(super) fn set_metric(name: &str, metric: &str, node: &str, value: Option<&st
     let Some(exporter) = one.card.filter(|_| one.alive).and_then(|card| card.exporter) else {
         bail!("cluster {name:?} is not running, so there is nothing that could be scraped");
     };
-    let url = format!("{exporter}/metrics/{metric}/{node}");
     let (method, body) = match value {
         Some(value) => {
             exporter::parse(value).map_err(anyhow::Error::msg)?;
@@ -94,13 +99,51 @@ pub(super) fn set_metric(name: &str, metric: &str, node: &str, value: Option<&st
         None => (Method::DELETE, String::new()),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(http::send(method, &url, body))?;
+    runtime.block_on(async {
+        let nodes = match node {
+            "all" => names_of_nodes(&kubeconfig(&one.path)).await?,
+            one => vec![one.to_owned()],
+        };
+        for node in &nodes {
+            http::send(method.clone(), &format!("{exporter}/metrics/{metric}/{node}"), body.clone()).await?;
+        }
+        Ok(())
+    })
+}
+
+async fn names_of_nodes(kubeconfig: &Path) -> anyhow::Result<Vec<String>> {
+    let nodes: Api<Node> = Api::all(client_of(kubeconfig).await?);
+    let listed = nodes.list_metadata(&ListParams::default()).await.context("cannot list the nodes")?;
+    Ok(listed.items.into_iter().filter_map(|node| node.metadata.name).collect())
+}
+
+/// Two lines for a shell.
+pub(super) fn environment(name: &str) -> anyhow::Result<()> {
+    let places = Places::of_this_user()?;
+    let one = find(name)?;
+    let Some(card) = one.card.filter(|_| one.alive) else {
+        bail!("cluster {name:?} is not running; start it with: cargo xtask cluster up {name}");
+    };
+    let kubectl = programs::kubectl(card.kubernetes.parse()?);
+    let binaries = provide(&[kubectl], &places, &mut |line| mention(line))?;
+    let directory = binaries.path(&kubectl).parent().map(Path::to_owned).unwrap_or_default();
+    say(format_args!("export KUBECONFIG={}", quoted(&kubeconfig(&one.path))));
+    say(format_args!("export PATH={}:\"$PATH\"", quoted(&directory)));
     Ok(())
 }
 
-fn find(name: &str) -> anyhow::Result<Resident> {
+pub(super) fn kubeconfig(directory: &Path) -> PathBuf {
+    directory.join("pki/admin.kubeconfig")
+}
+
+/// As a shell reads it back, whatever is in it.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+}
+
+pub(super) fn find(name: &str) -> anyhow::Result<Resident> {
     let found = resident(&Places::of_this_user()?.state, name)?;
-    found.with_context(|| format!("there is no cluster {name:?}; see: testbed cluster status"))
+    found.with_context(|| format!("there is no cluster {name:?}; see: cargo xtask cluster status"))
 }
 
 /// In a word.

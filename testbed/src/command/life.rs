@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::binaries::provide;
+use crate::directory::{self, Card, DirectoryError, Phase, Resident, evict, resident};
+use crate::places::{FileTrouble, Places};
+use crate::{Cluster, Options, Scheduler, objects, processes, programs};
 use anyhow::{Context as _, bail};
 use rustix::process::Signal;
-use testbed::binaries::provide;
-use testbed::directory::{self, DirectoryError, Phase, Resident, evict, resident};
-use testbed::places::{FileTrouble, Places};
-use testbed::{Cluster, Options, Scheduler, objects, processes, programs};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Shape;
@@ -31,7 +31,7 @@ pub(super) fn up(shape: &Shape) -> anyhow::Result<()> {
         Some(_) => mention(format_args!("removing what an earlier cluster {:?} left behind", shape.name)),
         None => {}
     }
-    let binaries = provide(&programs::of_a_cluster(shape.kubernetes), &places, &mut |line| mention(line))?;
+    provide(&programs::of_a_cluster(shape.kubernetes), &places, &mut |line| mention(line))?;
     let log = places.state.join(format!("{}.log", shape.name));
     let mut keeper = keep(shape, &log)?;
     let ready = loop {
@@ -49,18 +49,14 @@ pub(super) fn up(shape: &Shape) -> anyhow::Result<()> {
         std::thread::sleep(Duration::from_millis(50));
     };
     let _ = fs::remove_file(&log);
-    let kubectl = binaries.path(&programs::kubectl(shape.kubernetes));
-    let kubeconfig = places.state.join("clusters").join(&shape.name).join("pki/admin.kubeconfig");
     say(format_args!("cluster {:?} is ready after {:.1} s", shape.name, started.elapsed().as_secs_f64()));
-    print_access(kubectl, &kubeconfig, ready.prometheus.as_deref(), ready.exporter.as_deref());
-    say(format_args!("end it with: testbed cluster down {}", shape.name));
+    print_access(&shape.name, &ready);
     Ok(())
 }
 
 /// Keeps a cluster until it is told to end.
 pub(super) fn run(shape: &Shape) -> anyhow::Result<()> {
     let options = options(shape)?;
-    let kubernetes = options.kubernetes;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -75,12 +71,12 @@ pub(super) fn run(shape: &Shape) -> anyhow::Result<()> {
         };
         let life = async {
             let started = Instant::now();
-            let cluster = Cluster::start(options).await?;
+            let _cluster = Cluster::start(options).await?;
             say(format_args!("ready after {:.1} s", started.elapsed().as_secs_f64()));
-            let kubectl = cluster.binaries().path(&programs::kubectl(kubernetes));
-            let exporter = cluster.exporter().ok().map(|found| format!("http://127.0.0.1:{}", found.port()));
-            let prometheus = exporter.is_some().then(|| cluster.layout().prometheus_url());
-            print_access(kubectl, &cluster.admin_kubeconfig(), prometheus.as_deref(), exporter.as_deref());
+            let found = resident(&Places::of_this_user()?.state, &shape.name)?;
+            if let Some(card) = found.and_then(|found| found.card) {
+                print_access(&shape.name, &card);
+            }
             std::future::pending::<anyhow::Result<()>>().await
         };
         // Whichever comes first; the cluster is dropped, and so ended, with the future that holds it.
@@ -133,22 +129,28 @@ fn end(state: &Path, found: &Resident) -> anyhow::Result<()> {
 }
 
 fn options(shape: &Shape) -> anyhow::Result<Options> {
-    let scheduler = match &shape.scheduler_config {
-        None => Scheduler::plain(),
+    let schedulers = match &shape.scheduler_config {
+        // It is started by whoever attaches tas, when it is known where to ask.
+        None if shape.tas.is_some() => Vec::new(),
+        None => vec![Scheduler::plain()],
         Some(path) => {
             let text = fs::read_to_string(path).map_err(|cause| FileTrouble::new("read", path, cause))?;
-            testbed::scheduler::complete(&text, Path::new("kubeconfig"))?;
-            Scheduler::configured(text)
+            crate::scheduler::complete(&text, Path::new("kubeconfig"))?;
+            vec![Scheduler::configured(text)]
         }
     };
+    if let Some(path) = shape.tas.as_deref().filter(|path| !path.is_file()) {
+        bail!("there is no program {}; build it with: cargo build --package tas-cli", path.display());
+    }
     if let Some(port) = shape.api_port {
-        testbed::ports::check_free(port)?;
+        crate::ports::check_free(port)?;
     }
     Ok(Options {
         name: Some(shape.name.clone()),
         kubernetes: shape.kubernetes,
         nodes: objects::nodes("node", usize::try_from(shape.nodes)?),
-        schedulers: vec![scheduler],
+        schedulers,
+        tas: shape.tas.clone(),
         api_port: shape.api_port,
         ..Options::default()
     })
@@ -166,6 +168,9 @@ fn keep(shape: &Shape, log: &PathBuf) -> anyhow::Result<std::process::Child> {
     if let Some(path) = &shape.scheduler_config {
         command.arg("--scheduler-config").arg(path);
     }
+    if let Some(path) = &shape.tas {
+        command.arg("--tas").arg(path);
+    }
     if let Some(port) = shape.api_port {
         command.args(["--api-port", &port.to_string()]);
     }
@@ -173,13 +178,19 @@ fn keep(shape: &Shape, log: &PathBuf) -> anyhow::Result<std::process::Child> {
     command.spawn().context("cannot start the cluster's keeper")
 }
 
-fn print_access(kubectl: &Path, kubeconfig: &Path, prometheus: Option<&str>, exporter: Option<&str>) {
-    say(format_args!("export KUBECONFIG={}", kubeconfig.display()));
-    say(format_args!("# kubectl of the same version: {}", kubectl.display()));
-    if let (Some(prometheus), Some(exporter)) = (prometheus, exporter) {
-        say(format_args!("# Prometheus: {prometheus}"));
-        say(format_args!(
-            "# metrics it scrapes: curl -X PUT {exporter}/metrics/node_power_watts/node-1 -d 32.5"
-        ));
+fn print_access(name: &str, card: &Card) {
+    say(format_args!("API server: {}", card.api));
+    if let Some(prometheus) = &card.prometheus {
+        say(format_args!("Prometheus: {prometheus}"));
     }
+    if let Some(tas) = &card.tas {
+        say(format_args!("tas:        {tas}/metrics"));
+    }
+    say("next:");
+    say(format_args!(
+        "  eval \"$(cargo xtask cluster env {name})\"    # KUBECONFIG, and kubectl of this version"
+    ));
+    say(format_args!("  cargo xtask cluster metric {name} node_power_watts node-1 32.5"));
+    say(format_args!("  cargo xtask cluster logs {name}{}", if card.tas.is_some() { " tas" } else { "" }));
+    say(format_args!("  cargo xtask cluster down {name}"));
 }

@@ -9,7 +9,7 @@ fn member(package: &str, needs: &[(&str, Kind)]) -> Member {
 }
 
 fn house(members: &[Member]) -> Workspace {
-    Workspace { root: "/src/tas".into(), members: members.to_vec() }
+    Workspace { root: "/src/tas".into(), target: "/src/tas/target".into(), members: members.to_vec() }
 }
 
 /// The first lines of what `judge` says, which name the culprit.
