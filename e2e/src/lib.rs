@@ -1,6 +1,10 @@
-//! What the end-to-end tests share: how long they wait, and clusters of a usual shape.
+//! What the end-to-end tests share: how long they wait, clusters of a usual shape, and what they do to them.
 
+pub mod caller;
+pub mod manifests;
 pub mod prometheus;
+pub mod relay;
+pub mod rights;
 pub mod tas;
 
 use std::time::Duration;

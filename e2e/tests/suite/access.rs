@@ -1,10 +1,17 @@
 //! Nobody but the control plane runs as an administrator: rights are granted one by one, and the audit log tells.
 
-use e2e::cluster_of;
+use e2e::manifests::{pod, policy};
+use e2e::rights::{self, Difference, Right};
+use e2e::tas::{Attached, Payload};
+use e2e::{PATIENCE, cluster_of};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::api::{Api, DeleteParams, ListParams};
 use testbed::audit::{Object, Request};
+use testbed::tas::Settings;
+use testbed::wait::until;
+
+use crate::TAS;
 
 fn may_list_nodes() -> Vec<PolicyRule> {
     vec![PolicyRule {
@@ -47,4 +54,52 @@ async fn users_and_service_accounts_can_do_what_was_granted_and_the_audit_log_sh
     for user in names {
         assert_eq!(asked_by(&log, user), [("list", "nodes", "", 200), ("delete", "nodes", "node-1", 403)]);
     }
+}
+
+/// Rights of `tas serve` by which it writes. They are the controller's, whose own tests compare them with what it does.
+const WRITTEN_ELSEWHERE: [(&str, &str, &str); 6] = [
+    ("events.k8s.io", "events", "*"),
+    ("coordination.k8s.io", "leases", "*"),
+    ("", "nodes", "patch"),
+    ("", "nodes", "get"),
+    ("", "pods/eviction", "create"),
+    ("telemetry.intel.com", "taspolicies/status", "*"),
+];
+
+/// Somebody who says to serve metrics and is not there: the API server refuses questions only after it has judged and
+/// written down that they may be asked.
+const ABSENT_ADAPTER: &str = "\
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta2.custom.metrics.k8s.io}
+spec:
+  group: custom.metrics.k8s.io
+  version: v1beta2
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {name: nobody, namespace: default}
+";
+
+#[tokio::test]
+async fn tas_uses_every_right_it_is_given_and_asks_for_no_other() {
+    let attached = Attached::start(TAS, &["node-1"], Payload::NamesOnly).await;
+    let rule = "metricname: thermal, operator: GreaterThan, target: 80";
+    attached.policy(&policy("thermal", "dontschedule", rule), "thermal", &[("node-1", 50.0)]).await;
+    attached.placed("judged", &pod("judged", "thermal")).await;
+    attached.placed("unknown", &pod("unknown", "nowhere")).await;
+    attached.cluster.apply(ABSENT_ADAPTER).await.expect("accepted");
+    let settings =
+        Settings { arguments: ["--metrics", "custom"].map(str::to_owned).into(), ..Settings::default() };
+    let binary = std::path::Path::new(TAS);
+    attached.installation.start(&attached.cluster, "custom", binary, &settings).expect("it starts");
+
+    let elsewhere = WRITTEN_ELSEWHERE.map(|(group, resource, verb)| Right::new(group, resource, verb));
+    until("every right to be used", PATIENCE, || async {
+        let mut found = rights::compare(&attached.cluster, "tas-system", "tas-serve").await;
+        found.idle.retain(|right| !elsewhere.iter().any(|other| other.covers(right)));
+        if found == Difference::default() { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await
+    .expect("no right is missing or idle");
 }

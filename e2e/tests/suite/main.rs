@@ -3,9 +3,17 @@
 mod access;
 mod agent;
 mod aggregation;
+mod certificates;
 mod control_plane;
+mod crowd;
 mod leftovers;
 mod notices;
+mod outages;
 mod placement;
 mod policies;
+mod replicas;
 mod telemetry;
+mod upstream;
+
+/// The program under test.
+const TAS: &str = env!("CARGO_BIN_EXE_tas-e2e");
