@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: how long they wait, clusters of a usual shape, and what they do to them.
 
 pub mod caller;
+pub mod documents;
 pub mod manifests;
 pub mod prometheus;
 pub mod relay;

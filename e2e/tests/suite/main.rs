@@ -6,6 +6,7 @@ mod aggregation;
 mod certificates;
 mod control_plane;
 mod crowd;
+mod documents;
 mod leftovers;
 mod notices;
 mod outages;
