@@ -71,9 +71,16 @@ pub fn provide(
     check_room(&places.cache, ROOM)?;
     for (index, program) in missing.iter().enumerate() {
         // Somebody else may have built it while we waited for the lock.
-        let path = match cached(program, places) {
-            Some(path) => path,
-            None => compile(program, places, &format!("{} of {}", index + 1, missing.len()), say)?,
+        let path = if let Some(path) = cached(program, places) {
+            path
+        } else {
+            if let Some(other) = of_another_version(program, places) {
+                say(format!(
+                    "{} has only {other} of another version; it stays there, remove it if you need the room",
+                    places.cache.join("bin").display(),
+                ));
+            }
+            compile(program, places, &format!("{} of {}", index + 1, missing.len()), say)?
         };
         binaries.found.insert(program.name, path);
     }
@@ -99,6 +106,19 @@ fn locate(program: &Program, places: &Places) -> Option<PathBuf> {
 
 fn cached(program: &Program, places: &Places) -> Option<PathBuf> {
     Some(cache_path(program, places)).filter(|file| executable(file))
+}
+
+/// The entry of the same program built from other module files or with other flags, if there is one.
+fn of_another_version(program: &Program, places: &Places) -> Option<String> {
+    let prefix = format!("{}-", program.name);
+    let entries = fs::read_dir(places.cache.join("bin")).ok()?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names
+        .filter(|name| *name != cache_key(program))
+        .filter(|name| {
+            name.strip_prefix(&prefix).is_some_and(|key| key.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        })
+        .min()
 }
 
 fn executable(file: &Path) -> bool {
@@ -200,6 +220,28 @@ mod tests {
         assert_eq!(one.path(&ETCD), cache_path(&ETCD, &places));
         assert_eq!(one, other);
         assert_eq!(fs::read_to_string(builds).expect("something was built"), "built\n");
+    }
+
+    #[test]
+    fn a_cache_of_another_version_is_left_alone_and_mentioned() {
+        let scratch = Scratch::new();
+        slow_toolchain(&scratch);
+        let places = Places { path: vec![scratch.path().join("bin")], ..places(&scratch) };
+        let old = places.cache.join("bin/etcd-0123456789abcdef");
+        script(&old, "an old etcd");
+        script(&places.cache.join("bin/etcd-proxy-0123456789abcdef"), "another program");
+        let mut said = Vec::new();
+        let found = provide(&[ETCD], &places, &mut |line| said.push(line)).expect("it is built");
+        assert_eq!(found.path(&ETCD), cache_path(&ETCD, &places));
+        assert!(old.join("etcd").exists());
+        let bin = places.cache.join("bin");
+        assert_eq!(
+            said.first(),
+            Some(&format!(
+                "{} has only etcd-0123456789abcdef of another version; it stays there, remove it if you need the room",
+                bin.display()
+            ))
+        );
     }
 
     #[test]

@@ -132,7 +132,7 @@ pub enum ClusterError {
     Http(#[from] HttpError),
     #[error(transparent)]
     Audit(#[from] AuditError),
-    #[error("{name} ended ({status}) instead of answering; its last words:\n{lines}")]
+    #[error("{name} ended ({status}) instead of answering{}; its last words:\n{lines}", why(lines))]
     Ended { name: String, status: ExitStatus, lines: String },
     #[error("the API server says: {0}")]
     Api(#[from] Box<kube::Error>),
@@ -295,7 +295,38 @@ impl Drop for Cluster {
     }
 }
 
+/// What the last words mean, where a person can do something about it.
+fn why(lines: &str) -> &'static str {
+    if lines.contains("address already in use") {
+        return " because somebody else has taken its port in the meantime, so start it once more";
+    }
+    if lines.contains("no space left on device") {
+        return " because the disk is full; free some space, or set TAS_TESTBED_STATE to another disk";
+    }
+    ""
+}
+
 /// A value whose last holder panicked is still the value; a test's panic must not stop the clean-up.
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_that_a_person_can_do_something_about_are_explained() {
+        let ended = |lines: &str| {
+            let status = std::os::unix::process::ExitStatusExt::from_raw(256);
+            ClusterError::Ended { name: "etcd".to_owned(), status, lines: lines.to_owned() }.to_string()
+        };
+        assert_eq!(
+            ended("bind: address already in use"),
+            "etcd ended (exit status: 1) instead of answering because somebody else has taken its port in the meantime, \
+             so start it once more; its last words:\nbind: address already in use"
+        );
+        assert!(ended("write: no space left on device").contains("set TAS_TESTBED_STATE to another disk"));
+        assert_eq!(ended("no"), "etcd ended (exit status: 1) instead of answering; its last words:\nno");
+    }
 }

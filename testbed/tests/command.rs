@@ -169,12 +169,42 @@ fn what_cannot_be_is_refused_with_the_way_out() {
         state.refused(&["cluster", "up", "--scheduler-config", configuration.to_str().expect("text")]),
         "error: the scheduler configuration is not an object of kind KubeSchedulerConfiguration"
     );
-    let mut homeless = Command::new(env!("CARGO_BIN_EXE_testbed"));
-    homeless.args(["cluster", "status"]).env("TAS_TESTBED_STATE", "/proc/no/such");
-    let output = homeless.output().expect("testbed can be run");
-    assert!(!output.status.success());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.starts_with("error: cannot create \"/proc/no/such\": "), "{said}");
+    assert_eq!(
+        state.refused(&["cluster", "up", "--tas", "/no/such/tas"]),
+        "error: there is no program /no/such/tas; build it with: cargo build --package tas-cli"
+    );
+    for wait in ["settle", "env"] {
+        let said = state.refused(&["cluster", wait, "ghost"]);
+        assert_eq!(said, "error: there is no cluster \"ghost\"; see: cargo xtask cluster status");
+    }
+}
+
+#[test]
+fn a_directory_that_may_not_be_written_is_named_with_the_variable_that_chooses_another() {
+    // Not even root may create directories there, wherever it is mounted and how.
+    for command in [&["cluster", "up"] as &[&str], &["cluster", "status"]] {
+        let mut homeless = Command::new(env!("CARGO_BIN_EXE_testbed"));
+        let output = homeless.args(command).env("TAS_TESTBED_STATE", "/sys/kernel/tas").output();
+        let output = output.expect("testbed can be run");
+        assert!(!output.status.success());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.starts_with("error: cannot create \"/sys/kernel/tas\": "), "{said}");
+        assert!(said.contains("TAS_TESTBED_STATE (clusters) to a directory you may write to"), "{said}");
+    }
+}
+
+/// Half a directory of a run that was killed while it made it: no card, no keys, and a file of no known kind.
+#[test]
+fn what_a_run_left_that_was_killed_early_is_no_obstacle() {
+    let state = State::new("early");
+    let left = state.cluster("demo");
+    std::fs::create_dir_all(left.join("pki")).expect("made");
+    std::fs::write(left.join("card.json"), "{\"pid\": 1, \"kub").expect("written");
+    let status = state.said(&["cluster", "status"]);
+    assert!(status.lines().any(|line| line.starts_with("demo") && line.contains(" killed ")), "{status}");
+    state.said(&["cluster", "up", "demo", "--nodes", "1"]);
+    assert_eq!(state.phase("demo"), Some(Phase::Ready));
+    state.said(&["cluster", "down", "demo"]);
 }
 
 #[test]
