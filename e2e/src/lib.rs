@@ -10,6 +10,7 @@ pub mod tas;
 
 use std::time::Duration;
 
+use testbed::programs::Kubernetes;
 use testbed::{Cluster, Options, Telemetry, objects};
 
 /// Longer than anything takes on a busy machine; waiting ends as soon as the awaited thing happens.
@@ -27,9 +28,18 @@ pub async fn cluster_of(nodes: usize) -> Cluster {
     clippy::panic,
     reason = "a test without its cluster has nothing to say, and Display reads better than Debug"
 )]
-pub async fn started(options: Options) -> Cluster {
+pub async fn started(mut options: Options) -> Cluster {
+    options.kubernetes = chosen_kubernetes();
     match Cluster::start(options).await {
         Ok(cluster) => cluster,
         Err(error) => panic!("the cluster did not start: {error}"),
+    }
+}
+
+/// The Kubernetes minor that `cargo xtask test --kubernetes` chose, or the usual one.
+fn chosen_kubernetes() -> Kubernetes {
+    match std::env::var("TAS_E2E_KUBERNETES") {
+        Ok(minor) => minor.parse().expect("a minor that is pinned"),
+        Err(_) => Kubernetes::default(),
     }
 }

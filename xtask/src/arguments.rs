@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::generate::Mode;
-use crate::suite::Extent;
+use crate::suite::{Choice, Extent};
 use crate::workspace::Workspace;
 
 /// What was asked for.
@@ -12,10 +12,7 @@ use crate::workspace::Workspace;
 pub(crate) enum Task {
     Help,
     Check,
-    Test {
-        extent: Extent,
-        filter: Option<String>,
-    },
+    Test(Choice),
     Gen(Mode),
     Layers,
     /// Cargo commands that do it, one after the other.
@@ -42,7 +39,7 @@ const ENTRIES: &[Entry] = &[
     },
     Entry {
         typed: "test [--fast] [FILTER]",
-        does: "run all tests, or those with FILTER in their names; --fast leaves out the control plane",
+        does: "run all tests, or those with FILTER in their names; --fast leaves out the control plane, --kubernetes 1.33 chooses another",
         member: None,
     },
     Entry {
@@ -130,22 +127,28 @@ fn forwarded(task: &str, rest: &[&str], workspace: &Workspace) -> Task {
 }
 
 fn test(words: &[&str]) -> Result<Task, String> {
-    let mut extent = Extent::Whole;
-    let mut filter = None;
-    for word in words {
+    let mut choice = Choice::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
         match *word {
-            "--fast" => extent = Extent::Fast,
+            "--fast" => choice.extent = Extent::Fast,
+            "--kubernetes" => match words.next() {
+                Some(minor) => choice.kubernetes = Some((*minor).to_owned()),
+                None => return Err("--kubernetes wants a minor, as in --kubernetes 1.33".to_owned()),
+            },
             option if option.starts_with('-') => {
-                return Err(format!("test does not know {option:?}; it takes --fast and one FILTER"));
+                return Err(format!(
+                    "test does not know {option:?}; it takes --fast, --kubernetes MINOR and one FILTER"
+                ));
             }
             text => {
-                if let Some(earlier) = filter.replace(text.to_owned()) {
+                if let Some(earlier) = choice.filter.replace(text.to_owned()) {
                     return Err(format!("test takes one FILTER, not both {earlier:?} and {text:?}"));
                 }
             }
         }
     }
-    Ok(Task::Test { extent, filter })
+    Ok(Task::Test(choice))
 }
 
 #[cfg(test)]
@@ -169,8 +172,9 @@ mod tests {
 
     #[test]
     fn every_task_can_be_typed() {
-        let test =
-            |extent, filter: Option<&str>| Ok(Task::Test { extent, filter: filter.map(str::to_owned) });
+        let test = |extent, filter: Option<&str>| {
+            Ok(Task::Test(Choice { extent, filter: filter.map(str::to_owned), kubernetes: None }))
+        };
         assert_eq!(asked(""), Ok(Task::Help));
         assert_eq!(asked("--help"), Ok(Task::Help));
         assert_eq!(asked("test --help"), Ok(Task::Help));
@@ -180,6 +184,8 @@ mod tests {
         assert_eq!(asked("gen --check"), Ok(Task::Gen(Mode::Compare)));
         assert_eq!(asked("test"), test(Extent::Whole, None));
         assert_eq!(asked("test burst --fast"), test(Extent::Fast, Some("burst")));
+        let older = Choice { kubernetes: Some("1.33".to_owned()), ..Choice::default() };
+        assert_eq!(asked("test --kubernetes 1.33"), Ok(Task::Test(older)));
     }
 
     #[test]
@@ -236,7 +242,11 @@ mod tests {
         );
         assert_eq!(
             asked("test --quick"),
-            Err("test does not know \"--quick\"; it takes --fast and one FILTER".into())
+            Err("test does not know \"--quick\"; it takes --fast, --kubernetes MINOR and one FILTER".into())
+        );
+        assert_eq!(
+            asked("test --kubernetes"),
+            Err("--kubernetes wants a minor, as in --kubernetes 1.33".into())
         );
         assert_eq!(asked("test a b"), Err("test takes one FILTER, not both \"a\" and \"b\"".into()));
     }

@@ -40,7 +40,7 @@ fn perform(task: &Task, workspace: &Workspace) -> ExitCode {
             Ok(true)
         }
         Task::Check => Ok(check::run(workspace)),
-        Task::Test { extent, filter } => Ok(suite::run(workspace, *extent, filter.as_deref())),
+        Task::Test(choice) => Ok(suite::run(workspace, choice)),
         Task::Gen(mode) => generate::run(workspace, *mode).map(|()| true),
         Task::Layers => layers::run(workspace).map(|()| {
             say(format_args!("{} crates, every arrow as drawn", workspace.members.len()));

@@ -21,9 +21,23 @@ const CONTROL_PLANE: [&str; 2] = ["tas-testbed", "tas-e2e"];
 /// `cargo test` draws anew each time, and is where new counterexamples come from.
 const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "31");
 
+/// Tells the end-to-end tests which Kubernetes minor to start.
+const KUBERNETES: &str = "TAS_E2E_KUBERNETES";
+
+/// What of the suite to run, and on what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) extent: Extent,
+    /// Only tests with this in their names.
+    pub(crate) filter: Option<String>,
+    /// Another Kubernetes minor than the usual.
+    pub(crate) kubernetes: Option<String>,
+}
+
 /// How much of the suite to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Extent {
+    #[default]
     Whole,
     /// Without the control plane.
     Fast,
@@ -57,8 +71,9 @@ enum Ending {
     NotRun(String),
 }
 
-/// Runs the tests whose names contain `filter`, prints the closing line and says whether all is well.
-pub(crate) fn run(workspace: &Workspace, extent: Extent, filter: Option<&str>) -> bool {
+/// Runs the tests that were chosen, prints the closing line and says whether all is well.
+pub(crate) fn run(workspace: &Workspace, choice: &Choice) -> bool {
+    let (extent, filter) = (choice.extent, choice.filter.as_deref());
     let steps = steps(workspace, filter);
     let (run, left_out): (Vec<_>, Vec<_>) =
         steps.into_iter().partition(|step| extent == Extent::Whole || !step.control_plane);
@@ -73,7 +88,7 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent, filter: Option<&str>) -
                 let ending = Ending::NotRun(problem.clone());
                 Outcome { name: step.name, tally: Tally::default(), took: Duration::ZERO, ending }
             }
-            _ => perform(step, workspace),
+            _ => perform(step, workspace, choice),
         })
         .collect();
     say("");
@@ -138,12 +153,15 @@ fn go_or_programs(go: &OsStr, programs_given: bool) -> Result<(), String> {
         .to_owned())
 }
 
-fn perform(step: &Step, workspace: &Workspace) -> Outcome {
+fn perform(step: &Step, workspace: &Workspace, choice: &Choice) -> Outcome {
     let start = Instant::now();
     let mut command = cargo(&workspace.root);
     command.args(&step.arguments);
     if std::env::var_os(SEED.0).is_none() {
         command.env(SEED.0, SEED.1);
+    }
+    if let Some(minor) = choice.kubernetes.as_ref().filter(|_| step.control_plane) {
+        command.env(KUBERNETES, minor);
     }
     say(format_args!("=== {}: {} (usually {})", step.name, typed(&command), step.usually));
     let mut counter = Counter::default();
