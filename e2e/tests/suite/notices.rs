@@ -4,7 +4,7 @@ use e2e::PATIENCE;
 use e2e::tas::{Attached, Payload};
 use testbed::wait::until;
 
-const TAS: &str = env!("CARGO_BIN_EXE_tas-e2e");
+use crate::TAS;
 
 #[tokio::test]
 async fn a_pod_that_names_a_policy_nobody_knows_is_placed_and_its_events_say_so() {
