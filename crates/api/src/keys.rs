@@ -65,6 +65,12 @@ pub const AGENT_PORT: u16 = 9103;
 
 /// Namespace an installation lives in.
 pub const INSTALL_NAMESPACE: &str = "tas-system";
+/// The Lease that says which replica writes.
+pub const LEASE: &str = "tas-controller";
+/// The ConfigMap in the installation's namespace that people throw switches in.
+pub const SWITCHES: &str = "tas-switches";
+/// Its key that pauses everything that is written on nodes, while it says `true`.
+pub const PAUSE_KEY: &str = "pause";
 /// Field manager of everything we apply.
 pub const FIELD_MANAGER: &str = "tas";
 /// Field manager of the annotation that wakes waiting pods, so that it never disturbs what else we apply.

@@ -23,5 +23,5 @@ pub mod tls;
 pub use counters::{Counter, Counters, HandshakeFailure};
 pub use exit::Exit;
 pub use limits::{BodyLimits, Limits};
-pub use serve::{Listener, Peer, serve};
+pub use serve::{Drained, Listener, Peer, serve};
 pub use shutdown::{Phase, Shutdown};

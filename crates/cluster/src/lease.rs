@@ -103,6 +103,14 @@ impl std::fmt::Debug for Leadership {
 }
 
 impl Leadership {
+    /// One that leads for as long as a term lasts, without an election: for references and examples.
+    pub fn of_a_leader() -> Self {
+        let now = Moment::now();
+        let term = Term { number: 1, renewed: now, since: now };
+        let (_, standing) = watch::channel(Standing { term: Some(term), ..Standing::default() });
+        Self { standing, clock: Arc::new(Moment::now) }
+    }
+
     /// The number of the term in which a write may begin at this very moment. Asked again before each write.
     pub fn term(&self) -> Option<u64> {
         let term = self.standing.borrow().term?;

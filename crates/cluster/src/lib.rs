@@ -11,5 +11,7 @@ mod trouble;
 pub mod watch;
 pub mod write;
 
+pub use kube::Client;
+
 pub use client::{ClientError, Deadlines, Kubeconfig, client};
 pub use trouble::{Trouble, Verb};

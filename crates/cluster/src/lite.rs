@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use api::keys::{FIELD_MANAGER, KICK_ANNOTATION, NODE_LABEL_PREFIX, POD_POLICY_LABEL};
+use api::keys::{FIELD_MANAGER, KICK_ANNOTATION, NODE_LABEL_PREFIX, PAUSE_KEY, POD_POLICY_LABEL};
 use api::policy::TasPolicy;
 
 /// A node: who it is, and what stands on it that could be ours.
@@ -61,6 +61,14 @@ pub struct PolicyLite {
     meta: ObjectMeta,
     /// The object, or why it is none.
     pub object: Result<Box<TasPolicy>, String>,
+}
+
+/// The ConfigMap that people throw switches in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SwitchLite {
+    meta: ObjectMeta,
+    /// What stands under the key that pauses everything.
+    pub pause: Option<String>,
 }
 
 macro_rules! resource_like {
@@ -120,6 +128,11 @@ macro_rules! resource_like {
             pub fn version(&self) -> &str {
                 self.meta.resource_version.as_deref().unwrap_or_default()
             }
+
+            /// How often what it asks for was changed.
+            pub fn generation(&self) -> i64 {
+                self.meta.generation.unwrap_or_default()
+            }
         }
     };
 }
@@ -127,6 +140,14 @@ macro_rules! resource_like {
 resource_like!(NodeLite, Node);
 resource_like!(PodLite, Pod);
 resource_like!(PolicyLite, TasPolicy);
+resource_like!(SwitchLite, ConfigMap);
+
+impl SwitchLite {
+    fn of(object: &Value) -> Self {
+        let pause = text(object.get("data").and_then(|data| data.get(PAUSE_KEY)));
+        Self { meta: meta(object), pause }
+    }
+}
 
 impl NodeLite {
     fn of(object: &Value) -> Self {

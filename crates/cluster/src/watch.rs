@@ -9,7 +9,9 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::lite::{NodeLite, PodLite, PolicyLite};
+use api::keys::SWITCHES;
+
+use crate::lite::{NodeLite, PodLite, PolicyLite, SwitchLite};
 use crate::trouble::Trouble;
 
 /// Objects in one page of a list.
@@ -41,6 +43,12 @@ pub fn policies(client: &Client) -> impl Stream<Item = News<PolicyLite>> + Send 
 /// All pods that name a policy; the API server leaves the others out.
 pub fn pods(client: &Client) -> impl Stream<Item = News<PodLite>> + Send + use<> {
     watch(Api::all(client.clone()), watcher::Config::default().labels(api::keys::POD_POLICY_LABEL))
+}
+
+/// The one ConfigMap of a namespace that holds our switches.
+pub fn switches(client: &Client, namespace: &str) -> impl Stream<Item = News<SwitchLite>> + Send + use<> {
+    let only = watcher::Config::default().fields(&format!("metadata.name={SWITCHES}"));
+    watch(Api::namespaced(client.clone(), namespace), only)
 }
 
 /// The resource as `kubectl auth can-i` takes it: `pods`, `taspolicies.telemetry.intel.com`.

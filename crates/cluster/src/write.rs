@@ -69,7 +69,7 @@ pub async fn labels(
     let mut metadata = node.metadata();
     metadata.insert("labels".to_owned(), json!(labels));
     let body = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata});
-    answer::patch(client, "nodes", &path, APPLY, &body).await
+    answer::patch(client, "nodes", node, &path, APPLY, &body).await
 }
 
 /// Takes labels off that others have written, and makes `taints` the whole list, if one is given.
@@ -89,7 +89,7 @@ pub async fn overwrite(
     if let Some(taints) = taints {
         body["spec"] = json!({"taints": taints});
     }
-    answer::patch(client, "nodes", &path, MERGE, &body).await
+    answer::patch(client, "nodes", node, &path, MERGE, &body).await
 }
 
 /// Wakes pods that wait for a node, by an annotation that means nothing else.
@@ -97,7 +97,7 @@ pub async fn kick(client: &Client, node: &Edition, stamp: &str) -> Result<NodeLi
     let path = format!("/api/v1/nodes/{}?fieldManager={KICK_MANAGER}", node.name);
     let mut metadata = node.metadata();
     metadata.insert("annotations".to_owned(), json!({KICK_ANNOTATION: stamp}));
-    answer::patch(client, "nodes", &path, MERGE, &json!({"metadata": metadata})).await
+    answer::patch(client, "nodes", node, &path, MERGE, &json!({"metadata": metadata})).await
 }
 
 /// Changes the status of a policy by what differs. Not applied as a whole: a definition that lacks a field of ours
@@ -108,7 +108,8 @@ pub async fn status(client: &Client, policy: &Edition, change: &Value) -> Result
         "/apis/{POLICY_API_VERSION}/namespaces/{namespace}/{POLICY_PLURAL}/{name}/status?fieldManager={FIELD_MANAGER}"
     );
     let body = json!({"metadata": policy.metadata(), "status": change});
-    answer::patch(client, &format!("{POLICY_PLURAL}.{POLICY_GROUP}/status"), &path, MERGE, &body).await
+    answer::patch(client, &format!("{POLICY_PLURAL}.{POLICY_GROUP}/status"), policy, &path, MERGE, &body)
+        .await
 }
 
 /// What a merge patch must say to make `new` of `old`; nothing if they are the same.

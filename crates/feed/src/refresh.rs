@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use engine::View;
 use engine::time::Timestamp;
-use tokio::sync::mpsc;
+use engine::{SnapshotId, View};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -51,6 +51,8 @@ pub struct Published {
     pub view: Arc<ArcSwap<View>>,
     /// The facts about how it came to be.
     pub health: Arc<ArcSwap<Health>>,
+    /// Which view is the newest, for whoever waits for the next.
+    pub renewed: Arc<watch::Sender<SnapshotId>>,
 }
 
 /// What the loop works with.
@@ -93,6 +95,7 @@ pub async fn run_with<S: MetricSource>(
     let mut reading: Option<JoinHandle<(Reading, Duration)>> = None;
     let mut judging: Option<JoinHandle<Done>> = None;
     let mut judge_at: Option<Instant> = None;
+    let mut renewed: Option<SnapshotId> = None;
     let mut config_at = Instant::now() + settings.config_period;
     let mut read_at = Instant::now() + until(clock(), aligned(clock(), period).after(period));
     tokio::pin!(stop);
@@ -143,7 +146,10 @@ pub async fn run_with<S: MetricSource>(
             done = finished(&mut judging) => {
                 judging = None;
                 if let Some(done) = done {
-                    published.view.store(state.finish(done, clock()));
+                    let view = state.finish(done, clock());
+                    let id = view.id;
+                    published.view.store(view);
+                    renewed = Some(id);
                 } else {
                     tracing::error!("judging broke off; the view before stays in use");
                     state.broke_off();
@@ -159,6 +165,10 @@ pub async fn run_with<S: MetricSource>(
         }
         if let Some(health) = state.take_health() {
             published.health.store(Arc::new(health));
+        }
+        // After both, so that whoever is woken finds the facts beside the view they are about.
+        if let Some(id) = renewed.take() {
+            published.renewed.send_replace(id);
         }
     }
     if let Some(reading) = reading {

@@ -9,7 +9,7 @@ use cluster::watch::{self, News};
 use engine::names::NodeName;
 use engine::time::Timestamp;
 use futures::{Stream, StreamExt};
-use kube::Client;
+use kube::{Client, Resource};
 use tokio::sync::mpsc;
 
 use crate::directory::NodeFacts;
@@ -20,12 +20,31 @@ const DEFINITION_PERIOD: Duration = Duration::from_mins(5);
 /// The same while there is none.
 const MISSING_DEFINITION_PERIOD: Duration = Duration::from_secs(15);
 
-/// Follows everything until nobody listens any more.
-pub async fn follow(client: Client, defaults: Defaults, changes: mpsc::Sender<Change>) {
-    let nodes = hand_on(Watched::Nodes, watch::nodes(&client), of_nodes, &changes);
-    let pods = hand_on(Watched::Pods, watch::pods(&client), of_pods, &changes);
+/// The same news for whoever writes: objects as they stand, with the editions that a write must name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sighting {
+    /// Of nodes.
+    Nodes(Delta<NodeLite>),
+    /// Of policies.
+    Policies(Delta<PolicyLite>),
+    /// Of pods that name a policy.
+    Pods(Delta<PodLite>),
+}
+
+/// Follows everything until nobody listens any more; `sightings` is for whoever writes, if anybody does.
+pub async fn follow(
+    client: Client,
+    defaults: Defaults,
+    changes: mpsc::Sender<Change>,
+    sightings: Option<mpsc::Sender<Sighting>>,
+) {
+    let sightings = sightings.as_ref();
+    let (nodes, pods) = (watch::nodes(&client), watch::pods(&client));
+    let nodes = hand_on(Watched::Nodes, nodes, of_nodes, &changes, Sighting::Nodes, sightings);
+    let pods = hand_on(Watched::Pods, pods, of_pods, &changes, Sighting::Pods, sightings);
     let compiled = |news| of_policies(news, &defaults);
-    let policies = hand_on(Watched::Policies, watch::policies(&client), compiled, &changes);
+    let policies = watch::policies(&client);
+    let policies = hand_on(Watched::Policies, policies, compiled, &changes, Sighting::Policies, sightings);
     let definition = look_at_definition(&client, &changes);
     tokio::select! {
         () = nodes => {}
@@ -35,11 +54,13 @@ pub async fn follow(client: Client, defaults: Defaults, changes: mpsc::Sender<Ch
     }
 }
 
-async fn hand_on<K>(
+async fn hand_on<K: Resource + Clone>(
     watched: Watched,
     news: impl Stream<Item = News<K>>,
     translate: impl Fn(News<K>) -> Vec<Change>,
     changes: &mpsc::Sender<Change>,
+    sighting: impl Fn(Delta<K>) -> Sighting,
+    sightings: Option<&mpsc::Sender<Sighting>>,
 ) {
     let mut news = std::pin::pin!(news);
     let mut trouble: Option<String> = None;
@@ -57,6 +78,12 @@ async fn hand_on<K>(
             tracing::info!(watch = watched.as_str(), "the watch is well again");
             translated.push(Change::Trouble(watched, None));
         }
+        if let Some(sightings) = sightings
+            && let Some(delta) = seen(&news)
+        {
+            // If nobody writes any more, the rest goes on.
+            let _ = sightings.send(sighting(delta)).await;
+        }
         translated.extend(translate(news));
         for change in translated {
             if let Change::Skipped(watched, what) = &change {
@@ -66,6 +93,19 @@ async fn hand_on<K>(
                 return;
             }
         }
+    }
+}
+
+fn seen<K: Resource + Clone>(news: &News<K>) -> Option<Delta<K>> {
+    match news {
+        News::All(all) => Some(Delta::Replaced(all.clone())),
+        News::Changed(object) => Some(Delta::Applied(object.clone())),
+        News::Gone(object) => {
+            let meta = object.meta();
+            let text = |field: &Option<String>| field.clone().unwrap_or_default();
+            Some(Delta::Deleted(ObjectKey { namespace: text(&meta.namespace), name: text(&meta.name) }))
+        }
+        News::Trouble(_) => None,
     }
 }
 

@@ -10,6 +10,7 @@ use extender::{Extender, Route, Verb};
 use feed::Health;
 use feed::health::MetricHealth;
 use prometheus_client::registry::Registry;
+use server::controller::ControllerMetrics;
 use server::metrics::{ExtenderMetrics, FeedMetrics};
 
 const INTRODUCTION: &str = "\
@@ -77,6 +78,7 @@ fn sample() -> String {
     let mut registry = Registry::with_prefix("tas");
     registry.register_collector(Box::new(ExtenderMetrics::new(Arc::new(extender))));
     registry.register_collector(Box::new(FeedMetrics::new(Arc::new(ArcSwap::from_pointee(health)))));
+    registry.register_collector(Box::new(ControllerMetrics::of_a_leader()));
     let mut text = String::new();
     // Writing to memory cannot fail.
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);

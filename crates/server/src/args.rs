@@ -1,5 +1,7 @@
 //! What `tas serve` is told on its command line, and what that comes to. Intel's flag names are understood.
 
+mod enforcement;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +14,8 @@ use clap::{Args, ValueEnum};
 use cluster::Kubeconfig;
 use feed::config::{ConfigFile, Endpoint, FeedConfig};
 use std::sync::Arc;
+
+pub use enforcement::{Component, Enforcement, EnforcementArgs};
 
 /// The shortest period in which metrics are read; Prometheus itself rarely scrapes more often.
 const MIN_SYNC_PERIOD: Duration = Duration::from_millis(500);
@@ -59,6 +63,9 @@ pub struct ServeArgs {
     /// Highest score: 10 is what kube-scheduler expects, 100 gives finer steps and ten times the weight
     #[arg(long, value_name = "TOP", env = "TAS_SCORE_RANGE", default_value = "10", value_parser = ["10", "100"])]
     pub score_range: String,
+    /// What is written, and on whose behalf.
+    #[command(flatten)]
+    pub enforcement: EnforcementArgs,
     /// Where to listen.
     #[command(flatten)]
     pub listen: ListenArgs,
@@ -108,8 +115,10 @@ pub struct Config {
     pub defaults: api::Defaults,
     /// The highest score.
     pub score_top: u32,
-    /// The scheduler's port.
-    pub listening: Listening,
+    /// The scheduler's port, if the extender runs here.
+    pub listening: Option<Listening>,
+    /// What is written, if the controller runs here.
+    pub enforcement: Option<Enforcement>,
     /// The admin port.
     pub admin: SocketAddr,
     /// Limits on connections.
@@ -146,9 +155,13 @@ impl ServeArgs {
     pub fn resolve(&self) -> Result<Config, Refusal> {
         let mut wrong = Vec::new();
         let mut unusable = Vec::new();
-        let listening = self.listen.resolve(Protocols::Http1First).map_err(|refusals| {
-            wrong.extend(refusals.iter().map(ToString::to_string));
-        });
+        let listening = if self.enforcement.runs(Component::Extender) {
+            self.listen.resolve(Protocols::Http1First).map(Some).map_err(|refusals| {
+                wrong.extend(refusals.iter().map(ToString::to_string));
+            })
+        } else {
+            Ok(None)
+        };
         let config_file = self.config.as_deref().map(ConfigFile::open).transpose().map_err(|problems| {
             let name = self.config.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
             unusable.extend(problems.iter().map(|problem| format!("{name}: {problem}")));
@@ -189,6 +202,7 @@ impl ServeArgs {
                     defaults: api::Defaults { max_age: self.max_age, ..api::Defaults::default() },
                     score_top: self.score_range.parse().unwrap_or(extender::DEFAULT_SCORE_TOP),
                     listening,
+                    enforcement: self.enforcement.resolve(self.sync_period),
                     admin: self.admin.resolve(),
                     limits: self.limits.limits(),
                     body: self.limits.body(),
@@ -232,7 +246,7 @@ mod tests {
         let config = resolved(line).unwrap();
         let file = Kubeconfig::File { path: "/k".into(), context: None };
         assert_eq!((config.kubeconfig, config.sync_period), (file, Duration::from_secs(2)));
-        assert_eq!(config.listening.address.port(), 9001);
+        assert_eq!(config.listening.unwrap().address.port(), 9001);
     }
 
     #[test]

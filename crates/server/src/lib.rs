@@ -3,6 +3,8 @@
 //! [`args`] turns what was typed into what to do, [`run`] does it, [`metrics`] tells how it goes.
 
 pub mod args;
+pub mod controller;
+mod enforcement;
 pub mod loopback;
 pub mod metrics;
 mod notices;

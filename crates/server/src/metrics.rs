@@ -18,7 +18,7 @@ pub use self::feed::FeedMetrics;
 
 type Label<'a> = (&'static str, &'a str);
 
-fn counter<'a>(
+pub(crate) fn counter<'a>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
@@ -34,7 +34,7 @@ fn counter<'a>(
     Ok(())
 }
 
-fn gauge<'a>(
+pub(crate) fn gauge<'a>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,

@@ -9,7 +9,7 @@ use chassis::args::Opened;
 use chassis::body::Room;
 use chassis::shutdown::{self, Phase, Shutdown, Signals};
 use chassis::tls::{LOOK_EVERY, unix_now};
-use chassis::{Counters, Exit, Listener};
+use chassis::{Counters, Drained, Exit, Listener};
 use cluster::events::Events;
 use engine::time::Timestamp;
 use extender::Extender;
@@ -19,6 +19,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 
 use crate::args::{Config, ServeArgs, Source};
+use crate::enforcement::{self, Enforcement};
 use crate::metrics::{EventMetrics, ExtenderMetrics, FeedMetrics};
 use crate::notices;
 use crate::scheduler_port::{Clock, SchedulerPort};
@@ -62,12 +63,15 @@ async fn serve(config: Config) -> Exit {
             return Exit::Failed;
         }
     };
-    let opened = match config.listening.clone().open(unix_now()).await {
-        Ok(opened) => opened,
-        Err(error) => {
-            tracing::error!(%error, "the scheduler's port cannot be opened");
-            return error.exit();
-        }
+    let opened = match &config.listening {
+        None => None,
+        Some(listening) => match listening.clone().open(unix_now()).await {
+            Ok(opened) => Some(opened),
+            Err(error) => {
+                tracing::error!(%error, "the scheduler's port cannot be opened");
+                return error.exit();
+            }
+        },
     };
     let admin = match Listener::bind(config.admin).await {
         Ok(listener) => listener,
@@ -89,11 +93,25 @@ async fn serve(config: Config) -> Exit {
 
     let published = Published::default();
     let (news, changes) = mpsc::channel(WAITING_NEWS);
-    tokio::spawn(feed::watches::follow(client.clone(), config.defaults.clone(), news));
-    let feed_config = Arc::new(ArcSwap::from(config.feed()));
     let (events, sending) = Events::new(client.clone(), None);
     tokio::spawn(sending);
-    let parts = Parts { config, published, feed_config, changes, events, shutdown };
+    let (enforcement, sightings) = match config.enforcement.clone() {
+        None => (None, None),
+        Some(enforcement) => {
+            let start = enforcement::Start {
+                client: client.clone(),
+                config: enforcement,
+                published: published.clone(),
+                events: events.clone(),
+                clock: Arc::new(wall_clock),
+            };
+            let (enforcement, sightings) = Enforcement::start(start, shutdown.clone());
+            (Some(enforcement), Some(sightings))
+        }
+    };
+    tokio::spawn(feed::watches::follow(client.clone(), config.defaults.clone(), news, sightings));
+    let feed_config = Arc::new(ArcSwap::from(config.feed()));
+    let parts = Parts { config, published, feed_config, changes, events, enforcement, shutdown };
     match parts.config.metrics {
         Source::Prometheus => {
             let source = Prometheus::new(Arc::clone(&parts.feed_config), parts.config.endpoint.clone());
@@ -113,12 +131,13 @@ struct Parts {
     feed_config: Arc<ArcSwap<feed::config::FeedConfig>>,
     changes: mpsc::Receiver<feed::world::Change>,
     events: Events,
+    enforcement: Option<Enforcement>,
     shutdown: Shutdown,
 }
 
 impl Parts {
-    async fn serve<S: MetricSource>(self, source: S, opened: Opened, admin: Listener) -> Exit {
-        let Self { mut config, published, feed_config, changes, events, shutdown } = self;
+    async fn serve<S: MetricSource>(self, source: S, opened: Option<Opened>, admin: Listener) -> Exit {
+        let Self { mut config, published, feed_config, changes, events, enforcement, shutdown } = self;
         let refresher = Refresher {
             source: Arc::new(source),
             changes,
@@ -136,7 +155,8 @@ impl Parts {
         tokio::spawn(telling);
         let counters = Arc::new(Counters::default());
         let admin_counters = Arc::new(Counters::default());
-        let Opened { listener, tls } = opened;
+        let (listener, tls) = opened.map(|Opened { listener, tls }| (listener, tls)).unzip();
+        let tls = tls.flatten();
         let mut health = Health::default().with_shutdown(shutdown.clone());
         let facts = Arc::clone(&published.health);
         health = health.with_words(Probe::Ready, "feed", move || {
@@ -160,8 +180,15 @@ impl Parts {
         registry.register_collector(Box::new(FeedMetrics::new(published.health)));
         registry.register_collector(Box::new(EventMetrics::new(events)));
 
-        if let (Ok(scheduler), Ok(admin)) = (listener.local_addr(), admin.local_addr()) {
-            tracing::info!(%scheduler, %admin, metrics = ?config.metrics, sync_period = ?config.sync_period, "serving");
+        if let Some(enforcement) = &enforcement {
+            registry.register_collector(Box::new(enforcement.metrics()));
+            let words = enforcement.words();
+            health = health.with_words(Probe::Ready, "controller", move || Ok(words()));
+        }
+        if let Ok(admin) = admin.local_addr() {
+            let scheduler = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+            let scheduler = scheduler.map(|address| address.to_string());
+            tracing::info!(scheduler, %admin, controller = enforcement.is_some(), metrics = ?config.metrics, sync_period = ?config.sync_period, "serving");
         }
         let limits = config.limits.clone();
         let admin_service = Admin::new(health, registry);
@@ -169,7 +196,13 @@ impl Parts {
         let admin = tokio::spawn(admin);
         let room = Room::new(config.body.bytes.saturating_mul(BODIES_AT_ONCE));
         let port = SchedulerPort::new(extender, config.body, room, Arc::new(wall_clock) as Clock);
-        let serving = chassis::serve(listener, port, limits, counters, shutdown.clone());
+        let serving = async {
+            let Some(listener) = listener else {
+                reached(shutdown.clone(), Phase::Draining).await;
+                return Drained { cut: 0 };
+            };
+            chassis::serve(listener, port, limits, counters, shutdown.clone()).await
+        };
         let mut serving = std::pin::pin!(serving);
         let drained = tokio::select! {
             drained = &mut serving => drained,
@@ -183,6 +216,9 @@ impl Parts {
             }
         };
         let _ = admin.await;
+        if let Some(enforcement) = enforcement {
+            enforcement.ended().await;
+        }
         tracing::info!(cut = drained.cut, "stopped");
         drained.into()
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Limited};
-use kube::Client;
 use kube::client::Body;
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::DEADLINE;
+use super::{DEADLINE, Edition};
 use crate::trouble::{Trouble, Verb};
 
 /// Longest answer that is read; a node with all its images is a tenth of it.
@@ -60,9 +60,10 @@ impl Refusal {
     }
 }
 
-pub(super) async fn patch<K: DeserializeOwned>(
+pub(super) async fn patch<K: DeserializeOwned + Resource>(
     client: &Client,
     resource: &str,
+    edition: &Edition,
     path: &str,
     kind: &str,
     body: &Value,
@@ -84,8 +85,14 @@ pub(super) async fn patch<K: DeserializeOwned>(
         read(resource, response).await
     };
     match tokio::time::timeout(DEADLINE, exchange).await {
-        Ok(Ok(bytes)) => serde_json::from_slice(&bytes)
-            .map_err(|error| unreachable(format!("the answer makes no sense: {error}"))),
+        Ok(Ok(bytes)) => {
+            let stored: K = serde_json::from_slice(&bytes)
+                .map_err(|error| unreachable(format!("the answer makes no sense: {error}")))?;
+            if stored.meta().name.as_ref() != Some(&edition.name) {
+                return Err(unreachable("the answer is not about the object that was written".to_owned()));
+            }
+            Ok(stored)
+        }
         Ok(Err(refusal)) => Err(refusal),
         Err(_) => Err(unreachable(format!("no answer in {} s", DEADLINE.as_secs()))),
     }

@@ -1,0 +1,318 @@
+//! One pass after the other while we lead: observe, plan, carry out. Every write asks first whether the term still
+//! holds and the process still stays.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use api::marks::{kick, label_key};
+use api::policy::TasPolicyStatus;
+use chassis::shutdown::{Phase, Shutdown};
+use cluster::Client;
+use cluster::events::Events;
+use cluster::lease::Leadership;
+use cluster::write::{self, Foreign, Refusal};
+use engine::View;
+use engine::names::{NodeName, PolicyRef};
+use engine::plan::{Ledger, NodeChange, Outcome, Plan, Settings, plan};
+use engine::time::Timestamp;
+use feed::Published;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::known::Known;
+use super::patience::Patience;
+use super::sightings::Sightings;
+use super::tally::{Kind, Tally};
+use super::{LOOK_AGAIN, lock, tell};
+
+/// Writes under way at once.
+pub const AT_ONCE: usize = 8;
+/// However soon a plan wants to be made again, not sooner than this.
+const SOONEST: Duration = Duration::from_millis(50);
+
+/// What a term works with.
+pub(super) struct Pass {
+    pub(super) client: Client,
+    pub(super) leadership: Leadership,
+    pub(super) term: u64,
+    pub(super) shutdown: Shutdown,
+    pub(super) published: Published,
+    pub(super) sightings: Arc<Mutex<Sightings>>,
+    pub(super) events: Events,
+    pub(super) tally: Arc<Tally>,
+    pub(super) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    pub(super) memory: Memory,
+}
+
+/// What a term remembers; the next one begins anew, from what stands on the objects.
+#[derive(Default)]
+pub(super) struct Memory {
+    ledger: Ledger,
+    known: Known,
+    patience: Mutex<Patience<Object>>,
+    /// Outcomes that are not in the status yet.
+    untold: BTreeMap<PolicyRef, Arc<Outcome>>,
+    /// Whether the installed definition drops what we tell.
+    pruned: AtomicBool,
+    /// The last trouble logged, so as not to repeat it.
+    logged: Mutex<Option<String>>,
+}
+
+/// What is written on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Object {
+    Node(NodeName),
+    Policy(PolicyRef),
+}
+
+/// Why a write did not happen.
+enum Stop {
+    /// It may not begin any more.
+    Fenced,
+    Refused(Refusal),
+}
+
+impl Pass {
+    /// Plans and carries out; tells when to come back even if nothing happens.
+    pub(super) async fn carry_out(&mut self, settings: Settings) -> Instant {
+        let later = Instant::now() + LOOK_AGAIN;
+        let (view, health) = (self.published.view.load_full(), self.published.health.load_full());
+        // Until everything was seen once, what is not there may only not have been told yet.
+        if !health.unready().is_empty() {
+            return later;
+        }
+        let observed = {
+            let seen = lock(&self.sightings);
+            if !seen.is_complete() {
+                return later;
+            }
+            self.memory.known.observe(&seen, &view, &health, settings)
+        };
+        if health.definition.is_none() {
+            self.memory.pruned.store(false, Ordering::Relaxed);
+        }
+        let (ledger, now, begun) = (std::mem::take(&mut self.memory.ledger), (self.clock)(), Instant::now());
+        let judged = Arc::clone(&view);
+        let planning = tokio::task::spawn_blocking(move || plan(&judged, &observed, ledger, now));
+        let Ok((plan, ledger)) = planning.await else {
+            tracing::error!("planning broke off; the next pass begins with nothing remembered");
+            return later;
+        };
+        self.memory.ledger = ledger;
+        self.tally.planned(&plan, begun.elapsed());
+        for change in &plan.statuses {
+            self.memory.untold.insert(change.policy.clone(), Arc::clone(&change.outcome));
+        }
+        self.forget();
+        self.nodes(&plan, &view).await;
+        self.statuses().await;
+        self.wake(&plan)
+    }
+
+    /// Forgets what was held for objects that are gone.
+    fn forget(&mut self) {
+        let seen = lock(&self.sightings);
+        self.memory.untold.retain(|policy, _| seen.policy(policy).is_some());
+        lock(&self.memory.patience).keep(|object| match object {
+            Object::Node(node) => seen.node(node).is_some(),
+            Object::Policy(policy) => seen.policy(policy).is_some(),
+        });
+        self.tally.forget(|policy| seen.policy(policy).is_some());
+    }
+
+    fn wake(&self, plan: &Plan) -> Instant {
+        let now = Instant::now();
+        let planned = plan.wake.map(|at| now + at.since((self.clock)()));
+        let refused = lock(&self.memory.patience).next();
+        let first = planned.into_iter().chain(refused).min();
+        first.map_or(now + LOOK_AGAIN, |at| at.max(now + SOONEST))
+    }
+
+    /// Whether a write may begin at this very moment.
+    fn may_write(&self) -> bool {
+        self.leadership.allows(self.term) && self.shutdown.phase() == Phase::Serving
+    }
+
+    /// One request, unless it may not begin any more.
+    async fn attempt<T>(
+        &self,
+        kind: Kind,
+        writing: impl Future<Output = Result<T, Refusal>>,
+    ) -> Result<T, Stop> {
+        if !self.may_write() {
+            self.tally.wrote(kind, "fenced");
+            return Err(Stop::Fenced);
+        }
+        let written = writing.await;
+        self.tally.wrote(kind, written.as_ref().map_or_else(Refusal::as_str, |_| "stored"));
+        written.map_err(Stop::Refused)
+    }
+
+    fn is_patient(&self, object: &Object) -> bool {
+        !lock(&self.memory.patience).is_over(object, Instant::now())
+    }
+
+    /// What follows from a refusal.
+    fn note(&self, object: Object, stop: &Stop) {
+        let Stop::Refused(refusal) = stop else { return };
+        if let Some(trouble) = refusal.trouble().map(ToString::to_string) {
+            let mut logged = lock(&self.memory.logged);
+            if logged.as_ref() != Some(&trouble) {
+                tracing::warn!(%trouble, ?object, "a write was refused; it is tried again");
+                *logged = Some(trouble);
+            }
+        }
+        lock(&self.memory.patience).refused(object, refusal, Instant::now());
+    }
+
+    async fn nodes(&self, plan: &Plan, view: &View) {
+        let work = plan
+            .nodes
+            .iter()
+            .map(|change| async move { self.node(change, view).await.then_some(change) }.boxed());
+        let done: Vec<&NodeChange> = a_few_at_once(work.collect()).await;
+        let seen = lock(&self.sightings);
+        for notice in tell::of_policies(&done, |policy| seen.policy(policy).map(|seen| &seen.edition)) {
+            self.events.tell(notice);
+        }
+    }
+
+    /// Whether the node is as it should be now.
+    async fn node(&self, change: &NodeChange, view: &View) -> bool {
+        let object = Object::Node(change.node.clone());
+        if self.is_patient(&object) {
+            self.tally.put_off();
+            return false;
+        }
+        if let Err(stop) = self.write_node(change).await {
+            self.note(object, &stop);
+            return false;
+        }
+        lock(&self.memory.patience).done(&object);
+        if let Some(taken) = sampled(change, view) {
+            self.tally.acted((self.clock)().since(taken));
+        }
+        if let Some(node) = lock(&self.sightings).node(&change.node) {
+            for notice in tell::of_node(&node.edition, change) {
+                self.events.tell(notice);
+            }
+        }
+        true
+    }
+
+    async fn write_node(&self, change: &NodeChange) -> Result<(), Stop> {
+        if let Some(labels) = &change.labels {
+            let mut labels: BTreeMap<String, String> =
+                labels.iter().map(|label| (label_key(&label.key), label.value.to_string())).collect();
+            let foreign = if change.adopts.is_empty() { Foreign::Leave } else { Foreign::TakeOver };
+            let written = self.apply_labels(change, &labels, foreign).await;
+            if let Err(Stop::Refused(Refusal::Foreign(keys))) = &written {
+                // Somebody was there first, and it is theirs. The others are not held up by that.
+                tracing::warn!(node = %change.node, ?keys, "labels of somebody else are left alone");
+                labels.retain(|key, _| !keys.contains(key));
+                self.apply_labels(change, &labels, foreign).await?;
+            } else {
+                written?;
+            }
+        }
+        let off: Vec<String> = change.leftovers.iter().map(|label| label_key(&label.key)).collect();
+        if change.taints.is_some() || !off.is_empty() {
+            let node = self.seen(change)?;
+            let taints = change.taints.as_ref().map(|taints| node.taints_with(taints));
+            let kind = if taints.is_some() { Kind::Taints } else { Kind::Leftovers };
+            let writing = write::overwrite(&self.client, &node.edition, &off, taints.as_deref());
+            let written = self.attempt(kind, writing).await?;
+            lock(&self.sightings).wrote_node(&written);
+        }
+        if let Some(wake) = &change.kick {
+            let (node, stamp) = (self.seen(change)?, kick(wake.at));
+            let written = self.attempt(Kind::Kick, write::kick(&self.client, &node.edition, &stamp)).await?;
+            lock(&self.sightings).wrote_node(&written);
+        }
+        Ok(())
+    }
+
+    async fn apply_labels(
+        &self,
+        change: &NodeChange,
+        labels: &BTreeMap<String, String>,
+        foreign: Foreign,
+    ) -> Result<(), Stop> {
+        let node = self.seen(change)?;
+        let writing = write::labels(&self.client, &node.edition, labels, foreign);
+        let written = self.attempt(Kind::Labels, writing).await?;
+        lock(&self.sightings).wrote_node(&written);
+        Ok(())
+    }
+
+    /// The node as it was seen last: its edition, and the taints of others.
+    fn seen(&self, change: &NodeChange) -> Result<super::sightings::SeenNode, Stop> {
+        lock(&self.sightings).node(&change.node).cloned().ok_or(Stop::Refused(Refusal::Gone))
+    }
+
+    async fn statuses(&mut self) {
+        let untold = std::mem::take(&mut self.memory.untold);
+        let this = &*self;
+        let work = untold.into_iter().map(|(policy, outcome)| {
+            async move { (!this.status(&policy, &outcome).await).then_some((policy, outcome)) }.boxed()
+        });
+        let left = a_few_at_once(work.collect()).await;
+        self.memory.untold.extend(left);
+    }
+
+    /// Whether the status says what it should.
+    async fn status(&self, policy: &PolicyRef, outcome: &Outcome) -> bool {
+        let object = Object::Policy(policy.clone());
+        let Some(seen) = lock(&self.sightings).policy(policy).cloned() else { return true };
+        let before = seen.status.unwrap_or_default();
+        let problems = self.memory.known.problems(policy);
+        let mut wanted = api::status::status(problems, outcome, Some(&before), (self.clock)());
+        if self.memory.pruned.load(Ordering::Relaxed) {
+            wanted = api::status::legacy(wanted);
+        }
+        let Some(change) = write::difference(&as_value(&before), &as_value(&wanted)) else { return true };
+        if self.is_patient(&object) {
+            return false;
+        }
+        let stored =
+            match self.attempt(Kind::Status, write::status(&self.client, &seen.edition, &change)).await {
+                Ok(stored) => stored,
+                Err(stop) => {
+                    self.note(object, &stop);
+                    return false;
+                }
+            };
+        lock(&self.memory.patience).done(&object);
+        let kept = stored.object.as_ref().ok().and_then(|object| object.status.as_ref());
+        if !wanted.conditions.is_empty() && kept.is_none_or(|kept| kept.conditions.is_empty()) {
+            tracing::warn!(%policy, "the installed definition drops what the status says; apply deploy/crds");
+            self.memory.pruned.store(true, Ordering::Relaxed);
+        }
+        lock(&self.sightings).wrote_policy(&stored);
+        for notice in tell::of_conditions(&seen.edition, &before, &wanted) {
+            self.events.tell(notice);
+        }
+        true
+    }
+}
+
+/// Does it all, [`AT_ONCE`] at a time; what yields nothing is left out.
+async fn a_few_at_once<T>(work: Vec<BoxFuture<'_, Option<T>>>) -> Vec<T> {
+    stream::iter(work).buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await
+}
+
+fn as_value(status: &TasPolicyStatus) -> Value {
+    serde_json::to_value(status).unwrap_or_else(|_| json!({}))
+}
+
+/// When the newest sample behind a change was taken.
+fn sampled(change: &NodeChange, view: &View) -> Option<Timestamp> {
+    let node = view.nodes.find(change.node.as_str())?;
+    let policies = change.deeds.iter().filter_map(|deed| view.table(deed.policy.as_ref()?.key()));
+    let metrics = policies.flat_map(|table| table.policy.metrics());
+    metrics.filter_map(|metric| Some(view.snapshot.column(metric.as_str())?.get(node)?.taken)).max()
+}
