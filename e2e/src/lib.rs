@@ -2,6 +2,7 @@
 
 pub mod caller;
 pub mod documents;
+pub mod enforcing;
 pub mod manifests;
 pub mod prometheus;
 pub mod relay;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::process::Signal;
+pub use rustix::process::Signal;
 
 use crate::places::FileTrouble;
 use crate::processes::{self, MARK, SpawnError};

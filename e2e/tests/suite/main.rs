@@ -7,14 +7,17 @@ mod certificates;
 mod control_plane;
 mod crowd;
 mod documents;
+mod enforcement;
 mod leftovers;
 mod notices;
 mod outages;
 mod placement;
 mod policies;
 mod replicas;
+mod succession;
 mod telemetry;
 mod upstream;
+mod waiting;
 
 /// The program under test.
 const TAS: &str = env!("CARGO_BIN_EXE_tas-e2e");
