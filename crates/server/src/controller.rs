@@ -115,8 +115,13 @@ pub async fn run(controller: Controller, mut shutdown: Shutdown) {
             }
             sleep(GATHER).await;
             let _ = (renewed.borrow_and_update(), seen.borrow_and_update());
-            let paused = pause.borrow_and_update().on;
-            let settings = Settings { paused, ..settings.clone() };
+            let switch = pause.borrow_and_update().clone();
+            if switch == Pause::unknown() {
+                // Not even a status: it would say that we are paused, and a moment later that we are not.
+                wake = Instant::now() + LOOK_AGAIN;
+                continue;
+            }
+            let settings = Settings { paused: switch.on, ..settings.clone() };
             wake = pass.carry_out(settings).await.min(Instant::now() + LOOK_AGAIN);
         }
     }

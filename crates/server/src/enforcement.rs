@@ -113,9 +113,12 @@ impl Enforcement {
         }
     }
 
-    /// Returns once the last write has ended and the lease is given back.
-    pub(crate) async fn ended(self) {
-        let _ = self.ending.await;
+    /// Returns once the last write has ended and the lease is given back, or the controller broke off. Not to be
+    /// awaited again after that.
+    pub(crate) async fn ended(&mut self) {
+        if (&mut self.ending).await.is_err() {
+            tracing::error!("the controller broke off");
+        }
     }
 }
 

@@ -137,7 +137,7 @@ struct Parts {
 
 impl Parts {
     async fn serve<S: MetricSource>(self, source: S, opened: Option<Opened>, admin: Listener) -> Exit {
-        let Self { mut config, published, feed_config, changes, events, enforcement, shutdown } = self;
+        let Self { mut config, published, feed_config, changes, events, mut enforcement, shutdown } = self;
         let refresher = Refresher {
             source: Arc::new(source),
             changes,
@@ -204,20 +204,37 @@ impl Parts {
             chassis::serve(listener, port, limits, counters, shutdown.clone()).await
         };
         let mut serving = std::pin::pin!(serving);
-        let drained = tokio::select! {
-            drained = &mut serving => drained,
-            _ = &mut refreshing => {
-                if shutdown.phase() < Phase::Draining {
-                    // Without it verdicts expire one by one; whoever starts us again does better.
-                    tracing::error!("the feed has ended by itself; stopping, so that we are started again");
-                    return Exit::Lost;
+        let ending = async {
+            match &mut enforcement {
+                Some(enforcement) => enforcement.ended().await,
+                None => reached(shutdown.clone(), Phase::Draining).await,
+            }
+        };
+        let mut ending = std::pin::pin!(ending);
+        let (mut feed_over, mut controller_over) = (false, false);
+        let drained = loop {
+            tokio::select! {
+                drained = &mut serving => break drained,
+                _ = &mut refreshing, if !feed_over => {
+                    if shutdown.phase() < Phase::Draining {
+                        // Without it verdicts expire one by one; whoever starts us again does better.
+                        tracing::error!("the feed has ended by itself; stopping, so that we are started again");
+                        return Exit::Lost;
+                    }
+                    feed_over = true;
                 }
-                serving.await
+                () = &mut ending, if !controller_over => {
+                    if shutdown.phase() < Phase::Leaving {
+                        tracing::error!("the controller has ended by itself; stopping, so that we are started again");
+                        return Exit::Lost;
+                    }
+                    controller_over = true;
+                }
             }
         };
         let _ = admin.await;
-        if let Some(enforcement) = enforcement {
-            enforcement.ended().await;
+        if !controller_over {
+            ending.await;
         }
         tracing::info!(cut = drained.cut, "stopped");
         drained.into()

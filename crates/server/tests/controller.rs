@@ -271,6 +271,13 @@ async fn shadow_and_pause_write_statuses_and_nothing_else() {
     );
 
     let mut stage = Stage::new(ApiServer::default(), &["n1"], vec![power()]).await;
+    stage.pause.send_replace(Pause::unknown());
+    stage.samples(&[("n1", "41")]);
+    assert_eq!(
+        stage.pass(MINUTE).await,
+        [],
+        "before anybody knows whether it is paused, nothing is said either"
+    );
     stage.pause.send_replace(Pause::of(Some("true")));
     stage.samples(&[("n1", "41")]);
     assert_eq!(stage.on_nodes(MINUTE).await, [""; 0]);
