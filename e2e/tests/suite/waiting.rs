@@ -1,7 +1,5 @@
 //! A pod that waits for a node is placed soon after the node has recovered, although nothing but a metric has changed.
 
-use std::time::{Duration, Instant};
-
 use e2e::PATIENCE;
 use e2e::tas::{Attached, Payload};
 use testbed::wait::until;
@@ -18,12 +16,9 @@ async fn a_waiting_pod_is_placed_soon_after_a_node_has_recovered() {
         spec:\n  containers:\n  - name: busybox\n    image: busybox\n    resources: {limits: {telemetry/scheduling: 1}}\n";
     attached.cluster.apply(waiting).await.expect("the pod is accepted");
     attached.refusal("waiting").await;
-    // Without a kick the scheduler would look again after five minutes.
+    // Without a kick the scheduler would look again after five minutes, which is longer than we wait.
     attached.cluster.set_metric("node_heat", "worker-b", 1.0).await.expect("scraped");
-    let recovered = Instant::now();
     assert_eq!(attached.cluster.bound("default", "waiting", PATIENCE).await.expect("bound"), "worker-b");
-    let took = recovered.elapsed();
-    assert!(took < Duration::from_mins(1), "{took:?}, where the scheduler alone takes up to five minutes");
     let annotation = "jsonpath={.metadata.annotations.telemetry-aware\\.github\\.io/pods-woken-at}";
     let woken = attached.cluster.kubectl(&["get", "node", "worker-b", "-o", annotation]).await.expect("read");
     assert!(!woken.is_empty(), "by the annotation");
