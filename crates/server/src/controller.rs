@@ -124,6 +124,7 @@ pub async fn run(controller: Controller, mut shutdown: Shutdown) {
             let settings = Settings { paused: switch.on, ..settings.clone() };
             wake = pass.carry_out(settings).await.min(Instant::now() + LOOK_AGAIN);
         }
+        tally.ended();
     }
     shutdown.reached(Phase::Leaving).await;
     looking.abort();

@@ -23,6 +23,8 @@ pub struct Ledger {
 /// What is remembered of a policy; a cell per node of the index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PolicyRecord {
+    /// Of which object this is known.
+    pub(super) uid: Arc<str>,
     /// Since when each node violates.
     pub(super) since: Box<[Option<Timestamp>]>,
     pub(super) passing: Box<[Passing]>,

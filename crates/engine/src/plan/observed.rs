@@ -26,6 +26,8 @@ pub struct Observed {
 /// What was seen of a policy beside its meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObservedPolicy {
+    /// Which object; one that was deleted and made anew under the same name is another.
+    pub uid: Arc<str>,
     /// Which edition of the object; grows with every edit.
     pub generation: i64,
     /// Pods that name it and wait for a node.

@@ -115,6 +115,7 @@ impl<'a> Subject<'a> {
             ..Outcome::default()
         };
         let fresh = || PolicyRecord {
+            uid: Arc::clone(&seen.uid),
             since: vec![None; view.nodes.len()].into(),
             passing: vec![Passing::Settled; view.nodes.len()].into(),
             told: None,
@@ -133,7 +134,7 @@ impl<'a> Subject<'a> {
             labels: acts && settings.may_label.hold(policy.namespace()),
             taints: acts && settings.may_taint.hold(policy.namespace()),
             outcome,
-            record: record.unwrap_or_else(|| inherited(fresh())),
+            record: record.filter(|record| record.uid == seen.uid).unwrap_or_else(|| inherited(fresh())),
         }
     }
 

@@ -49,7 +49,15 @@ impl Known {
             };
             let since = seen.status.as_ref().map(api::status::since).unwrap_or_default();
             let waiting = waiting.get(name).copied().unwrap_or_default();
-            policies.insert(name.clone(), ObservedPolicy { generation: edition.generation, waiting, since });
+            policies.insert(
+                name.clone(),
+                ObservedPolicy {
+                    uid: seen.edition.uid.as_str().into(),
+                    generation: edition.generation,
+                    waiting,
+                    since,
+                },
+            );
             known.insert(name.clone(), edition);
         }
         self.0 = known;

@@ -1,8 +1,8 @@
 //! The switch that pauses everything: a flag for this process, or a key of a ConfigMap for all of them at once.
 
 use api::keys::{PAUSE_KEY, SWITCHES};
-use cluster::Client;
 use cluster::watch::{News, switches};
+use cluster::{Client, Trouble};
 use futures::StreamExt;
 use tokio::sync::watch;
 
@@ -19,6 +19,17 @@ impl Pause {
     /// Before anybody has looked: it may be on.
     pub fn unknown() -> Self {
         Self { on: true, why: Some(format!("the ConfigMap {SWITCHES} was not looked at yet")) }
+    }
+
+    /// What counts when it cannot be read: what was last known. If nothing is known yet it may be on, and we go on
+    /// asking; only for a right that nobody granted we cannot wait.
+    fn after(self, trouble: &Trouble) -> Self {
+        match trouble {
+            Trouble::Forbidden { .. } if self == Self::unknown() => {
+                Self { on: false, why: Some(trouble.to_string()) }
+            }
+            _ => self,
+        }
     }
 
     /// By the flag.
@@ -48,15 +59,12 @@ pub async fn follow(client: Client, namespace: String, told: watch::Sender<Pause
             News::All(all) => Pause::of(all.first().and_then(|switch| switch.pause.as_deref())),
             News::Changed(switch) => Pause::of(switch.pause.as_deref()),
             News::Gone(_) => Pause::of(None),
-            // What was last known counts on. If nothing is known yet, we cannot wait for a right that nobody granted.
             News::Trouble(trouble) => {
-                let known = told.borrow().clone();
-                if known == Pause::unknown() {
+                let pause = told.borrow().clone().after(&trouble);
+                if !pause.on && pause.why.is_some() {
                     tracing::warn!(%trouble, "the pause switch cannot be read; taken as off");
-                    Pause { on: false, why: Some(trouble.to_string()) }
-                } else {
-                    known
                 }
+                pause
             }
         };
         let changed = told.send_if_modified(|now| {
@@ -75,7 +83,23 @@ pub async fn follow(client: Client, namespace: String, told: watch::Sender<Pause
 
 #[cfg(test)]
 mod tests {
+    use cluster::Verb;
+
     use super::*;
+
+    #[test]
+    fn a_switch_that_cannot_be_read_stays_as_it_was_unless_nobody_may_read_it() {
+        let (resource, said) = ("configmaps".to_owned(), "no".to_owned());
+        let forbidden =
+            Trouble::Forbidden { verb: Verb::Watch, resource: resource.clone(), said: said.clone() };
+        let other = Trouble::Unauthorized { resource, said };
+        assert_eq!(Pause::unknown().after(&other), Pause::unknown());
+        assert!(!Pause::unknown().after(&forbidden).on);
+        for trouble in [&forbidden, &other] {
+            assert_eq!(Pause::of(Some("true")).after(trouble), Pause::of(Some("true")));
+            assert_eq!(Pause::of(None).after(trouble), Pause::of(None));
+        }
+    }
 
     #[test]
     fn only_a_clear_no_lets_anything_be_written() {

@@ -110,7 +110,10 @@ impl Sightings {
                 let first = !std::mem::replace(&mut self.listed.policies, true);
                 let all: BTreeMap<PolicyRef, SeenPolicy> = all.iter().filter_map(SeenPolicy::of).collect();
                 let which = |policies: &BTreeMap<PolicyRef, SeenPolicy>| -> Vec<_> {
-                    policies.iter().map(|(name, seen)| (name.clone(), seen.generation)).collect()
+                    policies
+                        .iter()
+                        .map(|(name, seen)| (name.clone(), seen.edition.uid.clone(), seen.generation))
+                        .collect()
                 };
                 let differs = which(&self.policies) != which(&all);
                 self.policies = all;

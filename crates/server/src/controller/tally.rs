@@ -89,6 +89,14 @@ impl Tally {
         lock(&self.0).violating.retain(|policy, _| exists(policy));
     }
 
+    /// Another replica may lead now: what we last saw is no longer ours to report. What we did stays counted.
+    pub(super) fn ended(&self) {
+        let mut counts = lock(&self.0);
+        (counts.took, counts.nodes) = (Duration::ZERO, 0);
+        counts.held = Held::default();
+        counts.violating.clear();
+    }
+
     pub(super) fn wrote(&self, kind: Kind, outcome: &'static str) {
         *lock(&self.0).writes.entry((kind, outcome)).or_default() += 1;
     }
@@ -103,5 +111,21 @@ impl Tally {
         let bucket = ACTED_BUCKETS_MS.iter().position(end).unwrap_or(ACTED_BUCKETS_MS.len());
         counts.acted[bucket] += 1;
         counts.acted_total += after;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_term_only_what_was_done_is_reported() {
+        let tally = Tally::default();
+        tally.planned(&Plan::default(), Duration::from_millis(3));
+        tally.wrote(Kind::Labels, "stored");
+        lock(&tally.0).violating.insert(PolicyRef::new("default", "power").unwrap(), 4);
+        tally.ended();
+        let writes = BTreeMap::from([((Kind::Labels, "stored"), 1)]);
+        assert_eq!(tally.counts(), Counts { plans: 1, writes, ..Counts::default() });
     }
 }

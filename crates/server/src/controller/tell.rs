@@ -45,19 +45,25 @@ const fn tone(act: Act) -> Tone {
     }
 }
 
-/// At the node: each deed with its policy.
+/// At the node: deeds of one kind in one event, each with its policy. Fifty policies that mark a node at once must not
+/// crowd out the others.
 pub(super) fn of_node(node: &Edition, change: &NodeChange) -> Vec<Notice> {
-    let notice = |deed: &Deed| Notice {
-        about: object("Node", "v1", node),
-        tone: tone(deed.act),
-        reason: reason(deed.act),
-        action: ENFORCE,
-        note: match &deed.policy {
-            Some(policy) => format!("{policy}: {deed}"),
-            None => deed.to_string(),
-        },
+    let words = |deed: &Deed| match &deed.policy {
+        Some(policy) => format!("{policy}: {deed}"),
+        None => deed.to_string(),
     };
-    change.deeds.iter().map(notice).collect()
+    let mut alike: BTreeMap<Act, Vec<String>> = BTreeMap::new();
+    for deed in &change.deeds {
+        alike.entry(deed.act).or_default().push(words(deed));
+    }
+    let notice = |(act, deeds): (Act, Vec<String>)| Notice {
+        about: object("Node", "v1", node),
+        tone: tone(act),
+        reason: reason(act),
+        action: ENFORCE,
+        note: deeds.join("; "),
+    };
+    alike.into_iter().map(notice).collect()
 }
 
 /// At the policies: one event for all nodes with the same deed.
