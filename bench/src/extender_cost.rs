@@ -3,7 +3,7 @@
 //! Both run as processes of their own and take turns in one run, so that noise meets both alike.
 
 mod bodies;
-mod caller;
+pub(crate) mod caller;
 mod servers;
 
 use std::io;
@@ -70,7 +70,7 @@ pub(crate) fn run() -> io::Result<()> {
 /// One row: the same call to both, in turns.
 fn row(ours: &Process, nothing: &Process, call: Call, count: usize, manner: Manner) -> io::Result<Summary> {
     let request = call.request();
-    let answer_bytes = caller::answer_length(ours, &request)?;
+    let answer_bytes = caller::answer_length(&ours.target, &request)?;
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
         let one = round(ours, &request, answer_bytes, count, manner)?;
@@ -97,7 +97,7 @@ fn both(ours: &Process, nothing: &Process, manner: Manner) -> io::Result<()> {
 
 fn round(to: &Process, request: &[u8], answer: usize, count: usize, manner: Manner) -> io::Result<Measured> {
     let before = cpu::used_by(to.id());
-    let mut took = caller::ask(to, request, answer, count, manner.connections)?;
+    let mut took = caller::ask(&to.target, request, answer, count, manner.connections)?;
     let spent = cpu::used_by(to.id()).saturating_sub(before);
     took.sort_unstable();
     let calls = u32::try_from(took.len()).unwrap_or(u32::MAX).max(1);

@@ -5,7 +5,9 @@ mod agent_cost;
 mod cpu;
 mod engine_cost;
 mod extender_cost;
+mod peers;
 mod plan_cost;
+mod serve_cost;
 
 use std::process::ExitCode;
 
@@ -22,11 +24,15 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["extender"] => extender_cost::run(),
+        ["serve", rest @ ..] => serve_cost::run(rest),
         // How `extender` starts the servers it measures.
         ["extender-server", kind] => extender_cost::serve(kind, None),
         ["extender-server", kind, tls] => extender_cost::serve(kind, Some(tls)),
         other => {
-            eprintln!("no measurement is called {:?}; there are: agent, engine, extender", other.join(" "));
+            eprintln!(
+                "no measurement is called {:?}; there are: agent, engine, extender, serve",
+                other.join(" ")
+            );
             return ExitCode::from(2);
         }
     };

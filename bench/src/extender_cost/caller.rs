@@ -1,24 +1,52 @@
 //! A caller that costs little itself: blocking sockets, kept alive, one request at a time per connection.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
-use super::servers::{ANSWER_BYTES, Process};
+use super::servers::ANSWER_BYTES;
+
+/// Whom to call, and how.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
+    /// The client's side of TLS, if the server speaks it, and whom the certificate must be for.
+    pub(crate) tls: Option<(Arc<rustls::ClientConfig>, ServerName<'static>)>,
+}
+
+/// A client that believes servers of this CA, and shows a certificate where it has one.
+pub(crate) fn client(ca: &Path, shown: Option<(&Path, &Path)>) -> io::Result<Arc<rustls::ClientConfig>> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(ca).map_err(io::Error::other)?).map_err(io::Error::other)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots);
+    Ok(Arc::new(match shown {
+        None => config.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let certificate = CertificateDer::from_pem_file(certificate).map_err(io::Error::other)?;
+            let key = PrivateKeyDer::from_pem_file(key).map_err(io::Error::other)?;
+            config.with_client_auth_cert(vec![certificate], key).map_err(io::Error::other)?
+        }
+    }))
+}
 
 /// How long the server's answer to the request is.
-pub(crate) fn answer_length(to: &Process, request: &[u8]) -> io::Result<usize> {
+pub(crate) fn answer_length(to: &Target, request: &[u8]) -> io::Result<usize> {
     let mut connection = Connection::open(to)?;
     connection.ask(&with_answer_length(request, 2))
 }
 
 /// Sends the request `count` times over so many connections and tells how long each took.
 pub(crate) fn ask(
-    to: &Process,
+    to: &Target,
     request: &[u8],
     answer: usize,
     count: usize,
@@ -57,23 +85,13 @@ enum Connection {
 }
 
 impl Connection {
-    fn open(to: &Process) -> io::Result<Self> {
+    fn open(to: &Target) -> io::Result<Self> {
         let tcp = TcpStream::connect(to.address)?;
         tcp.set_nodelay(true)?;
         tcp.set_read_timeout(Some(Duration::from_secs(30)))?;
-        let Some(trust) = &to.trust else { return Ok(Self::Plain(tcp)) };
-        let mut roots = rustls::RootCertStore::empty();
-        roots
-            .add(CertificateDer::from_pem_file(trust).map_err(io::Error::other)?)
-            .map_err(io::Error::other)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(io::Error::other)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
-        let session = rustls::ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+        let Some((config, name)) = &to.tls else { return Ok(Self::Plain(tcp)) };
+        let session =
+            rustls::ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;
         Ok(Self::Tls(Box::new(rustls::StreamOwned::new(session, tcp))))
     }
 

@@ -17,8 +17,10 @@ use extender::Extender;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use rustls::pki_types::ServerName;
 use server::scheduler_port::SchedulerPort;
 
+use super::caller::{Target, client};
 use crate::engine_cost;
 
 /// Which of the two.
@@ -45,8 +47,7 @@ pub(crate) struct Process {
     child: Child,
     /// Closing it is the sign to end, also when this process is killed.
     _stdin: Option<ChildStdin>,
-    pub(crate) address: SocketAddr,
-    pub(crate) trust: Option<PathBuf>,
+    pub(crate) target: Target,
     directory: PathBuf,
 }
 
@@ -72,8 +73,10 @@ impl Process {
             .trim()
             .parse()
             .map_err(|_| io::Error::other(format!("the server said {line:?}, not its address")))?;
-        let trust = tls.then(|| directory.join("tls.crt"));
-        Ok(Self { _stdin: child.stdin.take(), child, address, trust, directory })
+        let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
+        let tls =
+            tls.then(|| Ok::<_, io::Error>((client(&directory.join("tls.crt"), None)?, name))).transpose()?;
+        Ok(Self { _stdin: child.stdin.take(), child, target: Target { address, tls }, directory })
     }
 
     pub(crate) fn id(&self) -> u32 {
