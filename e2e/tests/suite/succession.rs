@@ -12,7 +12,7 @@ use testbed::{Options, objects};
 use crate::TAS;
 
 /// Enough that a leader can be killed in the middle of writing.
-const NODES: usize = 300;
+const NODES: usize = 1000;
 
 fn hot() -> String {
     "apiVersion: telemetry.intel.com/v1alpha1\nkind: TASPolicy\nmetadata: {name: hot, namespace: default}\n\
@@ -50,16 +50,16 @@ fn labelled(enforcing: &Enforcing) -> BTreeMap<String, usize> {
 async fn a_leader_killed_in_the_middle_of_many_writes_leaves_nothing_half_done() {
     let options = Options { nodes: objects::nodes("node", NODES), ..Options::default() };
     let enforcing = Enforcing::prepare(TAS, options).await;
-    // Slowly, so that the middle is long enough to be hit.
-    let slowly = ["--write-rate", "20"];
-    let replicas = [enforcing.replica("tas-0", &slowly).await, enforcing.replica("tas-1", &slowly).await];
+    // Not faster than by default, so that the middle is long enough to be hit.
+    let rate = ["--write-rate", "100"];
+    let replicas = [enforcing.replica("tas-0", &rate).await, enforcing.replica("tas-1", &rate).await];
     let first = leader(&replicas).await;
     let names: Vec<String> = (1..=NODES).map(|n| format!("node-{n}")).collect();
     enforcing.set("node_heat", &names.iter().map(|name| (name.as_str(), 9.0)).collect::<Vec<_>>());
     enforcing.cluster.apply(&hot()).await.expect("accepted");
     until("some labels to be written", PATIENCE, || async {
         let written = labelled(&enforcing).len();
-        if written >= 60 { Ok(()) } else { Err(format!("{written}")) }
+        if written >= 300 { Ok(()) } else { Err(format!("{written}")) }
     })
     .await
     .expect("written");
