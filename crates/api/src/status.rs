@@ -226,7 +226,7 @@ impl Facts<'_> {
             claim.status = Truth::False;
             return claim;
         }
-        let Outcome { held, asks, refused, shares, foreign, .. } = self.outcome;
+        let Outcome { held, asks, refused, shares, foreign, unwritable, .. } = self.outcome;
         let no = |reason, message: &str| (Truth::False, reason, message.to_owned());
         let too_long = self.problems.iter().any(|problem| {
             problem.code == Code::NameTooLong && problem.path.to_string().contains("strategies")
@@ -252,6 +252,8 @@ impl Facts<'_> {
                 "the node {node} carries a label of the same key that somebody else has set, and so it stays as it is; rename the policy, or remove the label"
             );
             (Truth::False, "ForeignLabel", message)
+        } else if let Some((node, why)) = unwritable {
+            (Truth::False, "WriteRefused", format!("the node {node} cannot be written: {why}"))
         } else if !shares.is_empty() {
             let message = format!(
                 "node labels carry no namespace: a node that violates this policy or the one of the same name in {} is marked for both; rename one",

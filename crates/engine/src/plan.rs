@@ -21,7 +21,9 @@ use std::sync::Arc;
 pub use change::{Act, Deed, Kick, NodeChange, Plan, StatusChange};
 pub use ledger::Ledger;
 pub use marks::{LabelKey, MarkKey, NodeLabel, NodeMarks, Owner, SeenLabel, Taint, VIOLATING};
-pub use observed::{DEFAULT_UNKNOWN_HOLD, Limits, Namespaces, Observed, ObservedPolicy, Rate, Settings};
+pub use observed::{
+    DEFAULT_UNKNOWN_HOLD, Limits, Namespaces, Observed, ObservedPolicy, Rate, Refused, Settings,
+};
 pub use outcome::{Asks, Held, HeldBy, MAX_LISTED_NODES, Outcome, ViolatingNode};
 
 use crate::names::{NodeName, PolicyRef};
@@ -53,6 +55,7 @@ pub fn plan(view: &View, observed: &Observed, ledger: Ledger, now: Timestamp) ->
         kicks: 0,
         held: Vec::new(),
         foreign: BTreeMap::new(),
+        unwritable: BTreeMap::new(),
     };
     let mut records = std::mem::take(&mut ledger.nodes);
     let mut draft = Draft::default();
@@ -78,6 +81,9 @@ pub fn plan(view: &View, observed: &Observed, ledger: Ledger, now: Timestamp) ->
     }
     for (place, node) in std::mem::take(&mut pass.foreign) {
         subjects[place].outcome.foreign = Some(node);
+    }
+    for (place, refusal) in std::mem::take(&mut pass.unwritable) {
+        subjects[place].outcome.unwritable = Some(refusal);
     }
     pass.statuses(subjects, &mut ledger);
     (pass.plan, ledger)
@@ -113,6 +119,8 @@ struct Pass<'a> {
     held: Vec<(HeldBy, Option<usize>)>,
     /// By policy, the first node whose label belongs to somebody else.
     foreign: BTreeMap<usize, NodeName>,
+    /// By policy, the first node that the API server does not let us write on.
+    unwritable: BTreeMap<usize, (NodeName, Arc<str>)>,
 }
 
 impl Pass<'_> {
@@ -129,7 +137,19 @@ impl Pass<'_> {
         self.held.append(&mut draft.held);
         record.unknown = draft.take_unknown();
         record.woken = record.woken.filter(|at| now.since(*at) <= settings.sync_period.saturating_mul(3));
+        let refused = self.observed.refused.get(node.name);
         if draft.changes() {
+            let why = refused.and_then(|refused| refused.why.as_ref()).filter(|_| !settings.paused);
+            if let Some(why) = why {
+                for policy in draft.doers.iter().flatten() {
+                    self.unwritable.entry(*policy).or_insert_with(|| (node.name.clone(), Arc::clone(why)));
+                }
+                self.held.extend(draft.doers.iter().map(|policy| (HeldBy::Refused, *policy)));
+            }
+            // It takes no room from those that can be written.
+            if !settings.paused && self.waits(refused) {
+                return;
+            }
             let room = [record.writes.ready(limits.node, now), ledger.cluster.ready(limits.cluster, now)];
             let cause = if settings.paused {
                 Some(HeldBy::Pause)
@@ -158,8 +178,19 @@ impl Pass<'_> {
                 deeds: draft.deeds.drain(..).collect(),
             });
         } else if let Some(policy) = node.ix.and_then(|ix| self.recovered.get(&ix).copied()) {
-            self.kick(node, policy, record, ledger);
+            if !self.waits(refused) {
+                self.kick(node, policy, record, ledger);
+            }
+        } else if refused.is_some() {
+            self.plan.settled.push(node.name.clone());
         }
+    }
+
+    /// Whether a refusal is too fresh to try again.
+    fn waits(&mut self, refused: Option<&Refused>) -> bool {
+        let until = refused.map(|refused| refused.until).filter(|until| *until > self.now);
+        self.wake_at(until);
+        until.is_some()
     }
 
     /// Wakes waiting pods by a write on a node they may go to again, unless that was done lately.

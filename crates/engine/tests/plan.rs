@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::fixtures::{Leader, at, policy, rule};
 use engine::names::{NodeName, PolicyRef};
-use engine::plan::{Act, HeldBy, Ledger, Namespaces, NodeMarks, Owner, Plan, Taint};
+use engine::plan::{Act, HeldBy, Ledger, Namespaces, NodeMarks, Owner, Plan, Rate, Refused, Taint};
 use engine::policy::{Combine, Mark, Mode, Operator, Policy, TaintEffect};
 
 const SOFT: Mark = Mark::Taint(TaintEffect::PreferNoSchedule);
@@ -553,4 +553,31 @@ fn all_nodes_violating_are_written_once_each_as_fast_as_the_limit_allows() {
     assert!(now.since(at(0)) <= Duration::from_secs(9) && passes <= 40, "{now:?} {passes}");
     assert!(names.iter().all(|name| leader.labels(name).len() == 2));
     assert!(leader.act(at(60)).nodes.is_empty());
+}
+
+#[test]
+fn nodes_that_cannot_be_written_take_no_room_from_the_others_and_the_policy_says_so() {
+    let mut leader = leader([hot("a")], &[("n1", "41"), ("n2", "41"), ("n3", "41"), ("n4", "20")], 0);
+    leader.observed.settings.limits.cluster = Rate { burst: 1, every: Duration::from_mins(1) };
+    let node = |name| NodeName::new(name).unwrap();
+    let why: Arc<str> = Arc::from("not allowed to patch nodes");
+    let refused = |why: Option<&Arc<str>>| Refused { until: at(30), why: why.cloned() };
+    // The second is only to be looked at again, and nothing is wanted of the fourth.
+    leader.observed.refused =
+        [(node("n1"), refused(Some(&why))), (node("n2"), refused(None)), (node("n4"), refused(Some(&why)))]
+            .into();
+    let first = leader.act(at(0));
+    assert_eq!(acts(&first), [act("n3", Act::Added)]);
+    assert_eq!((first.held.by(HeldBy::Refused), first.held.by(HeldBy::RateLimit)), (1, 0));
+    assert_eq!((&first.settled, first.wake), (&vec![node("n4")], Some(at(30))));
+    assert_eq!(Leader::told(&first, "a").unwrap().unwritable, Some((node("n1"), Arc::clone(&why))));
+
+    // What is tried again has not succeeded yet.
+    leader.observed.settings.limits.cluster.burst = 10;
+    let again = leader.decide(at(60));
+    assert_eq!(acts(&again), [act("n1", Act::Added), act("n2", Act::Added)]);
+    assert!(again.statuses.is_empty(), "{:?}", again.statuses);
+    leader.act(at(61));
+    let last = leader.act(at(75));
+    assert_eq!(Leader::told(&last, "a").unwrap().unwritable, None);
 }

@@ -202,6 +202,41 @@ async fn a_missing_right_is_asked_for_now_and_then_and_not_all_the_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_refused_and_is_not_wanted_any_more_wakes_nobody() {
+    let mut stage = Stage::new(ApiServer::default(), &["n1"], vec![power()]).await;
+    stage.server.fault("n1", Fault::Answer(500, refusal(500, "etcd is away")));
+    stage.server.fault("power/status", Fault::Silence);
+    stage.samples(&[("n1", "41")]);
+    stage.pass(Duration::from_millis(500)).await;
+    stage.samples(&[("n1", "20")]);
+    stage.pass(20 * SECOND).await;
+    let before = stage.tally.counts().plans;
+    assert_eq!(stage.on_nodes(MINUTE).await, [""; 0]);
+    let plans = stage.tally.counts().plans - before;
+    assert!(plans <= 3, "{plans} plans in a minute in which nothing happens");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_whose_writes_are_refused_says_so_until_one_is_stored() {
+    let mut stage = Stage::new(ApiServer::default(), &["n1"], vec![power()]).await;
+    for _ in 0..2 {
+        stage.server.fault("n1", Fault::Answer(403, refusal(403, "nodes is forbidden")));
+    }
+    let mut told = Vec::new();
+    for _ in 0..30 {
+        stage.samples(&[("n1", "41")]);
+        stage.pass(5 * SECOND).await;
+        let status = stage.server.get(&format!("{POLICIES}/power"))["status"].clone();
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        let enforced = conditions.iter().find(|c| c["type"] == "Enforced").cloned().unwrap_or_default();
+        told.push(format!("{} {}", enforced["status"], enforced["reason"]).replace('"', ""));
+    }
+    told.dedup();
+    assert_eq!(told, ["True Enforcing", "False WriteRefused", "True Enforcing"]);
+    assert_eq!(stage.server.get(&format!("{NODES}/n1"))["metadata"]["labels"], json!({"power": "violating"}));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_label_of_somebody_else_is_left_alone_and_the_others_are_written() {
     let gpu = policy("gpu").deschedule(Combine::AnyOf, [rule("power", Operator::GreaterThan, "30")]);
     let mut stage = Stage::new(ApiServer::default(), &["n1"], vec![power(), gpu]).await;

@@ -56,6 +56,7 @@ fn every_state_has_its_words() {
     let long = problem(Severity::Warning, Code::NameTooLong, "too long");
     let marks = Asks { labels: true, taints: false };
     let node = || NodeName::new("n9").unwrap();
+    let refusal = || Some((node(), Arc::from("not allowed to patch nodes")));
     let cases = [
         ("quiet", summary(&[], &judged())),
         ("violating", summary(&[], &Outcome { asks: marks, ..hot(&["n1"]) })),
@@ -71,6 +72,7 @@ fn every_state_has_its_words() {
         ("not allowed", summary(&[], &Outcome { asks: marks, refused: marks, ..hot(&["n1"]) })),
         ("long", summary(&[long], &hot(&["n1"]))),
         ("foreign", summary(&[], &Outcome { asks: marks, foreign: Some(node()), ..hot(&["n9"]) })),
+        ("unwritable", summary(&[], &Outcome { asks: marks, unwritable: refusal(), ..hot(&["n9"]) })),
         ("shared", summary(&[], &Outcome { asks: marks, shares: ["prod".into()].into(), ..judged() })),
         ("labelled", summary(&[], &Outcome { asks: marks, labelled: 4, ..judged() })),
     ];

@@ -20,6 +20,8 @@ pub struct Plan {
     pub statuses: Vec<StatusChange>,
     /// What should have been written but is not, over all policies.
     pub held: Held,
+    /// Nodes whose last write was refused and of which nothing is wanted any more.
+    pub settled: Vec<NodeName>,
     /// When to look again even if nothing changes.
     pub wake: Option<Timestamp>,
 }
@@ -155,6 +157,9 @@ impl Observed {
             if let Some(node) = seen.nodes.get_mut(&change.node) {
                 *node = Arc::new(node.after(change));
             }
+        }
+        for node in plan.nodes.iter().map(|change| &change.node).chain(&plan.settled) {
+            seen.refused.remove(node);
         }
         seen
     }

@@ -19,8 +19,19 @@ pub struct Observed {
     /// The policies there are, refused ones included. One that the view does not hold cannot be judged, so its marks
     /// are frozen like those of an unknown metric.
     pub policies: BTreeMap<PolicyRef, ObservedPolicy>,
+    /// Nodes whose last write was refused.
+    pub refused: BTreeMap<NodeName, Refused>,
     /// How the server was set up.
     pub settings: Settings,
+}
+
+/// A node whose last write was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Not to be tried again before; what is tried then still counts as refused until it is stored.
+    pub until: Timestamp,
+    /// What people must know; nothing where it is only to be looked at again.
+    pub why: Option<Arc<str>>,
 }
 
 /// What was seen of a policy beside its meaning.

@@ -41,6 +41,8 @@ pub struct Outcome {
     pub held: Held,
     /// A node whose label of the same key belongs to somebody else.
     pub foreign: Option<NodeName>,
+    /// The first node by name that the API server does not let us write on, and what it says.
+    pub unwritable: Option<(NodeName, Arc<str>)>,
     /// Other namespaces with a policy of this name that writes the same keys.
     pub shares: Box<[Arc<str>]>,
 }
@@ -82,11 +84,13 @@ pub enum HeldBy {
     ForeignLabel,
     /// Enough was written lately.
     RateLimit,
+    /// The API server refused it.
+    Refused,
 }
 
 impl HeldBy {
     /// Every cause.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Pause,
         Self::Shadow,
         Self::Namespace,
@@ -94,6 +98,7 @@ impl HeldBy {
         Self::Unknown,
         Self::ForeignLabel,
         Self::RateLimit,
+        Self::Refused,
     ];
 
     /// One word, for counting; it does not change.
@@ -106,6 +111,7 @@ impl HeldBy {
             Self::Unknown => "unknown",
             Self::ForeignLabel => "foreign_label",
             Self::RateLimit => "rate_limit",
+            Self::Refused => "refused",
         }
     }
 
@@ -119,6 +125,7 @@ impl HeldBy {
             Self::Unknown => "until the metric is known again",
             Self::ForeignLabel => "because the label belongs to somebody else",
             Self::RateLimit => "by the rate limit",
+            Self::Refused => "because the API server refused",
         }
     }
 }

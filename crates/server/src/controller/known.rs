@@ -61,7 +61,7 @@ impl Known {
             known.insert(name.clone(), edition);
         }
         self.0 = known;
-        Observed { nodes: sightings.marks(), policies, settings }
+        Observed { nodes: sightings.marks(), policies, settings, ..Observed::default() }
     }
 
     /// What compiling found in the edition that the last plan speaks of.

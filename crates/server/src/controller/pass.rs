@@ -15,7 +15,7 @@ use cluster::lease::Leadership;
 use cluster::write::{self, Foreign, Refusal};
 use engine::View;
 use engine::names::{NodeName, PolicyRef};
-use engine::plan::{Ledger, NodeChange, Outcome, Plan, Settings, plan};
+use engine::plan::{Ledger, NodeChange, Outcome, Plan, Refused, Settings, plan};
 use engine::time::Timestamp;
 use feed::Published;
 use futures::future::BoxFuture;
@@ -85,7 +85,7 @@ impl Pass {
         if !health.unready().is_empty() {
             return later;
         }
-        let observed = {
+        let mut observed = {
             let seen = lock(&self.sightings);
             if !seen.is_complete() {
                 return later;
@@ -96,6 +96,7 @@ impl Pass {
             self.memory.pruned.store(false, Ordering::Relaxed);
         }
         let (ledger, now, begun) = (std::mem::take(&mut self.memory.ledger), (self.clock)(), Instant::now());
+        observed.refused = self.refused(observed.nodes.keys(), now, begun);
         let judged = Arc::clone(&view);
         let planning = tokio::task::spawn_blocking(move || plan(&judged, &observed, ledger, now));
         let Ok((plan, ledger)) = planning.await else {
@@ -107,19 +108,39 @@ impl Pass {
         for change in &plan.statuses {
             self.memory.untold.insert(change.policy.clone(), Arc::clone(&change.outcome));
         }
-        self.forget();
+        self.forget(&plan);
         self.nodes(&plan, &view).await;
         self.statuses().await;
         self.wake(&plan)
     }
 
-    /// Forgets what was held for objects that are gone.
-    fn forget(&mut self) {
+    /// What was refused of these nodes, by the clock that plans go by.
+    fn refused<'n>(
+        &self,
+        nodes: impl Iterator<Item = &'n NodeName>,
+        now: Timestamp,
+        begun: Instant,
+    ) -> BTreeMap<NodeName, Refused> {
+        let patience = lock(&self.memory.patience);
+        if patience.is_idle(begun) {
+            return BTreeMap::new();
+        }
+        let refused = |node: &NodeName| {
+            let wait = patience.wait(&Object::Node(node.clone()), begun)?;
+            let until = now.after(wait.until.saturating_duration_since(begun));
+            Some((node.clone(), Refused { until, why: wait.why }))
+        };
+        nodes.filter_map(refused).collect()
+    }
+
+    /// Forgets what was held for objects that are gone, and refusals of what is not wanted any more.
+    fn forget(&mut self, plan: &Plan) {
         let seen = lock(&self.sightings);
         self.memory.untold.retain(|policy, _| seen.policy(policy).is_some());
+        let untold = &self.memory.untold;
         lock(&self.memory.patience).keep(|object| match object {
-            Object::Node(node) => seen.node(node).is_some(),
-            Object::Policy(policy) => seen.policy(policy).is_some(),
+            Object::Node(node) => seen.node(node).is_some() && plan.settled.binary_search(node).is_err(),
+            Object::Policy(policy) => untold.contains_key(policy),
         });
         self.tally.forget(|policy| seen.policy(policy).is_some());
     }
@@ -127,7 +148,7 @@ impl Pass {
     fn wake(&self, plan: &Plan) -> Instant {
         let now = Instant::now();
         let planned = plan.wake.map(|at| now + at.since((self.clock)()));
-        let refused = lock(&self.memory.patience).next();
+        let refused = lock(&self.memory.patience).next(now);
         let first = planned.into_iter().chain(refused).min();
         first.map_or(now + LOOK_AGAIN, |at| at.max(now + SOONEST))
     }
@@ -274,7 +295,10 @@ impl Pass {
         if self.memory.pruned.load(Ordering::Relaxed) {
             wanted = api::status::legacy(wanted);
         }
-        let Some(change) = write::difference(&as_value(&before), &as_value(&wanted)) else { return true };
+        let Some(change) = write::difference(&as_value(&before), &as_value(&wanted)) else {
+            lock(&self.memory.patience).done(&object);
+            return true;
+        };
         if self.is_patient(&object) {
             return false;
         }

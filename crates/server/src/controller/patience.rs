@@ -1,6 +1,7 @@
 //! When to try again what was refused: later each time, and not before the API server said. No clock.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::write::Refusal;
@@ -18,9 +19,19 @@ const LONGEST_HOPELESS: Duration = Duration::from_mins(5);
 /// What waits, and until when.
 #[derive(Debug)]
 pub(super) struct Patience<K> {
-    waiting: BTreeMap<K, (u32, Instant)>,
+    waiting: BTreeMap<K, Wait>,
     /// Nothing at all before this: the API server said that it is busy.
     everything: Option<Instant>,
+}
+
+/// What was refused.
+#[derive(Clone, Debug)]
+pub(super) struct Wait {
+    times: u32,
+    /// Until when it is not tried.
+    pub(super) until: Instant,
+    /// What people must know; nothing of what the next look at the object may put right, or of a single failure.
+    pub(super) why: Option<Arc<str>>,
 }
 
 impl<K> Default for Patience<K> {
@@ -34,7 +45,7 @@ impl<K: Ord + Clone> Patience<K> {
     pub(super) fn is_over(&self, key: &K, now: Instant) -> bool {
         let over = |until: &Instant| *until <= now;
         self.everything.as_ref().is_none_or(over)
-            && self.waiting.get(key).is_none_or(|(_, until)| over(until))
+            && self.waiting.get(key).is_none_or(|wait| over(&wait.until))
     }
 
     /// It was refused.
@@ -50,9 +61,28 @@ impl<K: Ord + Clone> Patience<K> {
             }
             Refusal::Never(_) => (HOPELESS, LONGEST_HOPELESS),
         };
-        let entry = self.waiting.entry(key).or_insert((0, now));
-        let doubled = first.saturating_mul(1 << entry.0.min(16));
-        *entry = (entry.0.saturating_add(1), now + doubled.min(longest));
+        let times = self.waiting.get(&key).map_or(0, |wait| wait.times);
+        let until = now + first.saturating_mul(1 << times.min(16)).min(longest);
+        let lasts = times > 0 || matches!(refusal, Refusal::Never(_));
+        let why = refusal.trouble().filter(|_| lasts).map(|trouble| trouble.to_string().into());
+        self.waiting.insert(key, Wait { times: times.saturating_add(1), until, why });
+    }
+
+    /// What was refused of this and not done since; also where nothing may be tried at all.
+    pub(super) fn wait(&self, key: &K, now: Instant) -> Option<Wait> {
+        let busy = self.everything.filter(|until| *until > now);
+        let wait = self.waiting.get(key).cloned();
+        match (wait, busy) {
+            (Some(wait), busy) => {
+                Some(Wait { until: busy.map_or(wait.until, |busy| busy.max(wait.until)), ..wait })
+            }
+            (None, busy) => busy.map(|until| Wait { times: 0, until, why: None }),
+        }
+    }
+
+    /// Whether nothing was refused.
+    pub(super) fn is_idle(&self, now: Instant) -> bool {
+        self.waiting.is_empty() && self.everything.is_none_or(|until| until <= now)
     }
 
     /// It was done, or need not be done any more.
@@ -65,10 +95,10 @@ impl<K: Ord + Clone> Patience<K> {
         self.waiting.retain(|key, _| wanted(key));
     }
 
-    /// When the first may be tried again.
-    pub(super) fn next(&self) -> Option<Instant> {
-        let first = self.waiting.values().map(|(_, until)| *until).min()?;
-        Some(self.everything.map_or(first, |until| until.max(first)))
+    /// When the first may be tried again. What might have been tried already is no reason to wake up.
+    pub(super) fn next(&self, now: Instant) -> Option<Instant> {
+        let until = |wait: &Wait| self.everything.map_or(wait.until, |until| until.max(wait.until));
+        self.waiting.values().map(until).filter(|until| *until > now).min()
     }
 }
 
@@ -87,7 +117,7 @@ mod tests {
         for _ in 0..times {
             assert!(patience.is_over(&"n1", now));
             patience.refused("n1", refusal, now);
-            let next = patience.next().unwrap();
+            let next = patience.next(now).unwrap();
             assert!(!patience.is_over(&"n1", now) && patience.is_over(&"n1", next));
             waited.push(u64::try_from((next - now).as_millis()).unwrap());
             now = next;
@@ -110,7 +140,27 @@ mod tests {
         patience.refused("n1", &busy, now);
         assert!(!patience.is_over(&"n2", now + Duration::from_secs(6)));
         assert!(patience.is_over(&"n2", now + Duration::from_secs(7)));
-        assert_eq!(patience.next(), Some(now + Duration::from_secs(7)));
+        assert_eq!(patience.next(now), Some(now + Duration::from_secs(7)));
+    }
+
+    #[test]
+    fn what_is_over_wakes_nobody() {
+        let (mut patience, now) = (Patience::default(), Instant::now());
+        patience.refused("n1", &Refusal::Outdated, now);
+        assert_eq!(patience.next(now + FIRST), None);
+    }
+
+    #[test]
+    fn people_are_told_what_lasts() {
+        let (mut patience, now) = (Patience::default(), Instant::now());
+        let mut why = |refusal: &Refusal| {
+            patience.refused("n1", refusal, now);
+            patience.wait(&"n1", now).unwrap().why
+        };
+        let told: Option<Arc<str>> = Some(trouble().to_string().into());
+        let later = Refusal::Later { after: None, trouble: trouble() };
+        assert_eq!([why(&later), why(&later), why(&Refusal::Outdated)], [None, told.clone(), None]);
+        assert_eq!(why(&Refusal::Never(trouble())), told);
     }
 
     #[test]
