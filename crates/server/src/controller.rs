@@ -9,6 +9,7 @@ mod pass;
 mod patience;
 mod pause;
 mod sightings;
+mod stored;
 mod tally;
 mod tell;
 

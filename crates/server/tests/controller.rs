@@ -295,6 +295,26 @@ async fn an_edition_that_is_no_longer_the_newest_is_refused_even_behind_the_fenc
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_decided_before_somebody_else_marked_the_node_is_not_written_after() {
+    let names: Vec<String> = (0..9).map(|n| format!("n{n}")).collect();
+    let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut stage = Stage::new(ApiServer::default(), &nodes, vec![power()]).await;
+    for name in nodes.iter().take(8) {
+        stage.server.fault(name, Fault::Silence);
+    }
+    stage.samples(&nodes.iter().map(|name| (*name, "41")).collect::<Vec<_>>());
+    stage.pass(SECOND).await;
+    // The ninth waits for its turn while its label is set by hand, and the watch tells.
+    let mut taken = node("n8");
+    taken["metadata"]["labels"] = json!({"power": "supply-b"});
+    stage.server.put(&format!("{NODES}/n8"), taken);
+    stage.see_node("n8").await;
+    let done = stage.on_nodes(MINUTE).await;
+    assert!(!done.iter().any(|done| done.starts_with("n8")), "{done:?}");
+    assert_eq!(done.len(), 8, "{done:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn shadow_and_pause_write_statuses_and_nothing_else() {
     let shadow = Policy { mode: Mode::Shadow, ..power() };
     let mut stage = Stage::new(ApiServer::default(), &["n1"], vec![shadow]).await;

@@ -12,6 +12,7 @@ use chassis::shutdown::{Phase, Shutdown};
 use cluster::Client;
 use cluster::events::Events;
 use cluster::lease::Leadership;
+use cluster::lite::NodeLite;
 use cluster::write::{self, Foreign, Refusal};
 use engine::View;
 use engine::names::{NodeName, PolicyRef};
@@ -25,7 +26,8 @@ use tokio::time::Instant;
 
 use super::known::Known;
 use super::patience::Patience;
-use super::sightings::Sightings;
+use super::sightings::{SeenNode, Sightings};
+use super::stored::Stored;
 use super::tally::{Kind, Tally};
 use super::{LOOK_AGAIN, lock, tell};
 
@@ -85,12 +87,12 @@ impl Pass {
         if !health.unready().is_empty() {
             return later;
         }
-        let mut observed = {
+        let (mut observed, decided_on) = {
             let seen = lock(&self.sightings);
             if !seen.is_complete() {
                 return later;
             }
-            self.memory.known.observe(&seen, &view, &health, settings)
+            (self.memory.known.observe(&seen, &view, &health, settings), seen.all_nodes())
         };
         if health.definition.is_none() {
             self.memory.pruned.store(false, Ordering::Relaxed);
@@ -109,7 +111,7 @@ impl Pass {
             self.memory.untold.insert(change.policy.clone(), Arc::clone(&change.outcome));
         }
         self.forget(&plan);
-        self.nodes(&plan, &view).await;
+        self.nodes(&plan, &decided_on, &view).await;
         self.statuses().await;
         self.wake(&plan)
     }
@@ -190,89 +192,95 @@ impl Pass {
         lock(&self.memory.patience).refused(object, refusal, Instant::now());
     }
 
-    async fn nodes(&self, plan: &Plan, view: &View) {
-        let work = plan
-            .nodes
-            .iter()
-            .map(|change| async move { self.node(change, view).await.then_some(change) }.boxed());
-        let done: Vec<&NodeChange> = a_few_at_once(work.collect()).await;
+    async fn nodes(&self, plan: &Plan, decided_on: &BTreeMap<NodeName, SeenNode>, view: &View) {
+        let work = plan.nodes.iter().filter_map(|change| {
+            let before = decided_on.get(&change.node)?;
+            Some(self.node(change, before, view).boxed())
+        });
+        let done: Vec<NodeChange> = a_few_at_once(work.collect()).await;
+        let done: Vec<&NodeChange> = done.iter().collect();
         let seen = lock(&self.sightings);
         for notice in tell::of_policies(&done, |policy| seen.policy(policy).map(|seen| &seen.edition)) {
             self.events.tell(notice);
         }
     }
 
-    /// Whether the node is as it should be now.
-    async fn node(&self, change: &NodeChange, view: &View) -> bool {
+    /// The change with the deeds that were done, if any was.
+    async fn node(&self, change: &NodeChange, before: &SeenNode, view: &View) -> Option<NodeChange> {
         let object = Object::Node(change.node.clone());
         if self.is_patient(&object) {
             self.tally.put_off();
-            return false;
+            return None;
         }
-        if let Err(stop) = self.write_node(change).await {
+        let mut stored = Stored::default();
+        if let Err(stop) = self.write_node(change, before, &mut stored).await {
             self.note(object, &stop);
-            return false;
-        }
-        lock(&self.memory.patience).done(&object);
-        if let Some(taken) = sampled(change, view) {
-            self.tally.acted((self.clock)().since(taken));
-        }
-        if let Some(node) = lock(&self.sightings).node(&change.node) {
-            for notice in tell::of_node(&node.edition, change) {
-                self.events.tell(notice);
+        } else {
+            lock(&self.memory.patience).done(&object);
+            if let Some(taken) = sampled(change, view) {
+                self.tally.acted((self.clock)().since(taken));
             }
         }
-        true
+        let done = stored.of(change)?;
+        for notice in tell::of_node(&before.edition, &done) {
+            self.events.tell(notice);
+        }
+        Some(done)
     }
 
-    async fn write_node(&self, change: &NodeChange) -> Result<(), Stop> {
+    /// Writes one request after the other, each on the edition that the one before has made; `stored` tells how far it
+    /// came.
+    async fn write_node(
+        &self,
+        change: &NodeChange,
+        before: &SeenNode,
+        stored: &mut Stored,
+    ) -> Result<(), Stop> {
+        let seen = lock(&self.sightings).node(&change.node).cloned();
+        let mut node = seen.ok_or(Stop::Refused(Refusal::Gone))?;
+        if !node.is_as_good_as(before) {
+            return Err(Stop::Refused(Refusal::Outdated));
+        }
         if let Some(labels) = &change.labels {
             let mut labels: BTreeMap<String, String> =
                 labels.iter().map(|label| (label_key(&label.key), label.value.to_string())).collect();
             let foreign = if change.adopts.is_empty() { Foreign::Leave } else { Foreign::TakeOver };
-            let written = self.apply_labels(change, &labels, foreign).await;
-            if let Err(Stop::Refused(Refusal::Foreign(keys))) = &written {
+            let apply = async |labels: &BTreeMap<String, String>| {
+                let writing = write::labels(&self.client, &node.edition, labels, foreign);
+                self.attempt(Kind::Labels, writing).await
+            };
+            let mut written = apply(&labels).await;
+            if let Err(Stop::Refused(Refusal::Foreign(keys))) = written {
                 // Somebody was there first, and it is theirs. The others are not held up by that.
                 tracing::warn!(node = %change.node, ?keys, "labels of somebody else are left alone");
                 labels.retain(|key, _| !keys.contains(key));
-                self.apply_labels(change, &labels, foreign).await?;
-            } else {
-                written?;
+                stored.left_alone = keys;
+                written = apply(&labels).await;
             }
+            node = self.took(&written?)?;
+            stored.labels = true;
         }
         let off: Vec<String> = change.leftovers.iter().map(|label| label_key(&label.key)).collect();
         if change.taints.is_some() || !off.is_empty() {
-            let node = self.seen(change)?;
             let taints = change.taints.as_ref().map(|taints| node.taints_with(taints));
             let kind = if taints.is_some() { Kind::Taints } else { Kind::Leftovers };
             let writing = write::overwrite(&self.client, &node.edition, &off, taints.as_deref());
-            let written = self.attempt(kind, writing).await?;
-            lock(&self.sightings).wrote_node(&written);
+            node = self.took(&self.attempt(kind, writing).await?)?;
+            stored.rest = true;
         }
         if let Some(wake) = &change.kick {
-            let (node, stamp) = (self.seen(change)?, kick(wake.at));
-            let written = self.attempt(Kind::Kick, write::kick(&self.client, &node.edition, &stamp)).await?;
-            lock(&self.sightings).wrote_node(&written);
+            let stamp = kick(wake.at);
+            let writing = write::kick(&self.client, &node.edition, &stamp);
+            self.took(&self.attempt(Kind::Kick, writing).await?)?;
         }
         Ok(())
     }
 
-    async fn apply_labels(
-        &self,
-        change: &NodeChange,
-        labels: &BTreeMap<String, String>,
-        foreign: Foreign,
-    ) -> Result<(), Stop> {
-        let node = self.seen(change)?;
-        let writing = write::labels(&self.client, &node.edition, labels, foreign);
-        let written = self.attempt(Kind::Labels, writing).await?;
-        lock(&self.sightings).wrote_node(&written);
-        Ok(())
-    }
-
-    /// The node as it was seen last: its edition, and the taints of others.
-    fn seen(&self, change: &NodeChange) -> Result<super::sightings::SeenNode, Stop> {
-        lock(&self.sightings).node(&change.node).cloned().ok_or(Stop::Refused(Refusal::Gone))
+    /// A node as a write has left it.
+    fn took(&self, written: &NodeLite) -> Result<SeenNode, Stop> {
+        lock(&self.sightings).wrote_node(written);
+        let seen = SeenNode::of(written).map(|(_, node)| node);
+        seen.ok_or(Stop::Refused(Refusal::Gone))
     }
 
     async fn statuses(&mut self) {

@@ -36,7 +36,7 @@ struct Listed {
 /// A node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SeenNode {
-    pub(super) edition: Edition,
+    pub(super) edition: Arc<Edition>,
     pub(super) marks: Arc<NodeMarks>,
     /// The whole list, as it is stored.
     taints: Arc<[Value]>,
@@ -182,6 +182,11 @@ impl Sightings {
         self.nodes.get(name)
     }
 
+    /// All nodes, as they are at this moment.
+    pub(super) fn all_nodes(&self) -> BTreeMap<NodeName, SeenNode> {
+        self.nodes.clone()
+    }
+
     /// What stands on the nodes.
     pub(super) fn marks(&self) -> BTreeMap<NodeName, Arc<NodeMarks>> {
         self.nodes.iter().map(|(name, node)| (name.clone(), Arc::clone(&node.marks))).collect()
@@ -209,7 +214,7 @@ impl Sightings {
 }
 
 impl SeenNode {
-    fn of(node: &NodeLite) -> Option<(NodeName, Self)> {
+    pub(super) fn of(node: &NodeLite) -> Option<(NodeName, Self)> {
         let labels = node.labels.iter().filter_map(|label| {
             let owner = match (label.ours, label.others) {
                 (true, false) => Owner::Ours,
@@ -222,11 +227,17 @@ impl SeenNode {
         let kicked = node.kicked.as_deref().and_then(read_kick);
         let marks = NodeMarks::new(labels, node.taints.iter().filter_map(taint), kicked);
         let seen = Self {
-            edition: edition("", node.name(), node.uid(), node.version()),
+            edition: Arc::new(edition("", node.name(), node.uid(), node.version())),
             marks: Arc::new(marks),
             taints: node.taints.clone().into(),
         };
         Some((NodeName::new(node.name()).ok()?, seen))
+    }
+
+    /// Whether what was decided on `other` holds for this one too. Most editions of a node differ only in what the
+    /// kubelet writes, and are no reason to decide anew.
+    pub(super) fn is_as_good_as(&self, other: &Self) -> bool {
+        self.edition.uid == other.edition.uid && self.marks == other.marks
     }
 
     /// The whole list of taints in which ours are these. What stays is written as it is stored.
