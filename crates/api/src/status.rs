@@ -223,7 +223,10 @@ impl Facts<'_> {
     fn enforced(&self) -> Claim {
         let about = About::Enforced;
         if let Some(mut claim) = self.unjudged(about) {
-            claim.status = Truth::False;
+            // Of one that is only new, nobody knows yet: that is no cause for alarm.
+            if self.refused() {
+                claim.status = Truth::False;
+            }
             return claim;
         }
         let Outcome { held, asks, refused, shares, foreign, unwritable, .. } = self.outcome;
