@@ -69,7 +69,7 @@ async fn start_adapter(cluster: &Cluster) -> Result<Arc<Component>, ClusterError
     let port = cluster.port()?;
     let directory = cluster.directory().join("pki");
     let leaf = cluster.authority().server("adapter", &["prometheus-adapter.monitoring.svc", "localhost"])?;
-    let (certificate, key) = pki::keep(&directory, "prometheus-adapter", &leaf)?;
+    let (certificate, key) = pki::keep(&directory, "prometheus-adapter-server", &leaf)?;
     let rules = cluster.directory().join("adapter.yaml");
     std::fs::write(&rules, ADAPTER_RULES)
         .map_err(|cause| testbed::places::FileTrouble::new("write", &rules, cause))?;

@@ -187,7 +187,7 @@ impl Parts {
         }
         if let Ok(admin) = admin.local_addr() {
             let scheduler = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-            let scheduler = scheduler.map(|address| address.to_string());
+            let scheduler = scheduler.map(tracing::field::display);
             tracing::info!(scheduler, %admin, controller = enforcement.is_some(), metrics = ?config.metrics, sync_period = ?config.sync_period, "serving");
         }
         let limits = config.limits.clone();
