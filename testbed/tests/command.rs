@@ -111,8 +111,11 @@ fn a_killed_keeper_takes_its_processes_along_and_its_remains_are_no_obstacle() {
     assert!(!processes::belonging_to(&state.cluster("demo")).is_empty());
     processes::signal(state.keeper("demo"), rustix::process::Signal::KILL).expect("it lives");
     wait_until("the processes to go", || processes::belonging_to(&state.cluster("demo")).is_empty());
-    let status = state.said(&["cluster", "status"]);
-    assert!(status.lines().any(|line| line.starts_with("demo") && line.contains(" killed ")), "{status}");
+    // A process that is ending has no environment any more while it still holds its lock for a moment.
+    wait_until("the status to say so", || {
+        let status = state.said(&["cluster", "status"]);
+        status.lines().any(|line| line.starts_with("demo") && line.contains(" killed "))
+    });
     state.said(&["cluster", "up", "demo", "--nodes", "1"]);
     state.said(&["cluster", "down", "demo"]);
     assert_eq!(
@@ -200,8 +203,11 @@ fn what_a_run_left_that_was_killed_early_is_no_obstacle() {
     let left = state.cluster("demo");
     std::fs::create_dir_all(left.join("pki")).expect("made");
     std::fs::write(left.join("card.json"), "{\"pid\": 1, \"kub").expect("written");
-    let status = state.said(&["cluster", "status"]);
-    assert!(status.lines().any(|line| line.starts_with("demo") && line.contains(" killed ")), "{status}");
+    // A process that is ending has no environment any more while it still holds its lock for a moment.
+    wait_until("the status to say so", || {
+        let status = state.said(&["cluster", "status"]);
+        status.lines().any(|line| line.starts_with("demo") && line.contains(" killed "))
+    });
     state.said(&["cluster", "up", "demo", "--nodes", "1"]);
     assert_eq!(state.phase("demo"), Some(Phase::Ready));
     state.said(&["cluster", "down", "demo"]);
