@@ -116,7 +116,9 @@ fn exchange(stream: &mut (impl Read + Write), request: &[u8]) -> io::Result<usiz
         }
         head.extend_from_slice(&buffer[..read]);
         if let Some(end) = head.windows(4).position(|window| window == b"\r\n\r\n") {
-            let length = content_length(&head[..end])?;
+            let Some(length) = content_length(&head[..end])? else {
+                return in_chunks(stream, head.split_off(end + 4), &mut buffer);
+            };
             break (length, (end + 4 + length).saturating_sub(head.len()));
         }
     };
@@ -130,8 +132,20 @@ fn exchange(stream: &mut (impl Read + Write), request: &[u8]) -> io::Result<usiz
     Ok(length)
 }
 
-/// The length of the answer, which must be a good one: a benchmark of refusals would look splendid.
-fn content_length(head: &[u8]) -> io::Result<usize> {
+/// Reads an answer in chunks to its end, as Go sends long ones; tells how much came.
+fn in_chunks(stream: &mut impl Read, mut body: Vec<u8>, buffer: &mut [u8]) -> io::Result<usize> {
+    while !body.ends_with(b"0\r\n\r\n") {
+        let read = stream.read(buffer)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        body.extend_from_slice(&buffer[..read]);
+    }
+    Ok(body.len())
+}
+
+/// The length of the answer, if it says one. It must be a good one: a benchmark of refusals would look splendid.
+fn content_length(head: &[u8]) -> io::Result<Option<usize>> {
     let text = String::from_utf8_lossy(head);
     if !text.starts_with("HTTP/1.1 200") {
         return Err(io::Error::other(format!("not a good answer: {text}")));
@@ -139,6 +153,6 @@ fn content_length(head: &[u8]) -> io::Result<usize> {
     let line = text
         .lines()
         .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:").map(str::to_owned));
-    line.and_then(|value| value.trim().parse().ok())
-        .ok_or_else(|| io::Error::other("an answer without a length"))
+    line.map(|value| value.trim().parse().map_err(|_| io::Error::other(format!("a length of {value:?}"))))
+        .transpose()
 }
