@@ -60,20 +60,31 @@ impl std::str::FromStr for Filter {
     /// `info` or `info,hyper=debug`. Stricter than the library, which reads a misspelt level as a module name and
     /// then logs nothing at all.
     fn from_str(text: &str) -> Result<Self, LevelError> {
-        let mut targets = Targets::new().with_default(LevelFilter::INFO);
+        let mut default = LevelFilter::INFO;
+        let mut modules = Vec::new();
         for part in text.split(',').map(str::trim) {
             let level = |level: &str| match level.parse::<LevelFilter>() {
                 // The library also takes numbers, with another meaning than klog's.
                 Ok(parsed) if level.chars().all(char::is_alphabetic) && !level.is_empty() => Ok(parsed),
                 _ => Err(LevelError { text: part.to_owned() }),
             };
-            targets = match part.split_once('=') {
-                Some((target, of_target)) => targets.with_target(target.trim(), level(of_target.trim())?),
-                None => targets.with_default(level(part)?),
-            };
+            match part.split_once('=') {
+                Some((target, of_target)) => modules.push((target.trim(), level(of_target.trim())?)),
+                None => default = level(part)?,
+            }
         }
-        Ok(Self(targets))
+        // What is asked for by name comes last and goes before.
+        Ok(Self(quiet(default).with_targets(modules)))
     }
+}
+
+/// A module that logs each request that failed as an error of its own. Whoever asked tells it too, once and with the
+/// reason, so these lines are for finding faults.
+const CHATTY: &str = "kube_client";
+
+fn quiet(default: LevelFilter) -> Targets {
+    let chatty = if default > LevelFilter::INFO { default } else { LevelFilter::OFF };
+    Targets::new().with_default(default).with_target(CHATTY, chatty)
 }
 
 impl Filter {
@@ -85,7 +96,7 @@ impl Filter {
             3..=4 => LevelFilter::DEBUG,
             5.. => LevelFilter::TRACE,
         };
-        Self(Targets::new().with_default(level))
+        Self(quiet(level))
     }
 }
 
@@ -212,6 +223,18 @@ mod tests {
     #[test]
     fn lines_are_json_for_machines() {
         insta::assert_snapshot!(written(Format::Json, Color::On, "info"), @r#"{"timestamp":"","level":"INFO","message":"sample \"too old\"","metric":"node_power","age_s":61,"target":"feed"}"#);
+    }
+
+    #[test]
+    fn a_library_that_repeats_what_we_say_is_heard_when_asked_for() {
+        let heard = |filter: &str| {
+            let Filter(targets) = filter.parse().unwrap();
+            targets.would_enable("kube_client::client::builder", &tracing::Level::ERROR)
+        };
+        assert_eq!(
+            ["info", "warn,hyper=debug", "debug", "info,kube_client=error"].map(heard),
+            [false, false, true, true]
+        );
     }
 
     #[test]

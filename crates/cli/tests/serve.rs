@@ -50,7 +50,7 @@ impl Drop for Nowhere {
 
 struct Started {
     child: Child,
-    log: Receiver<String>,
+    log: Log,
     scheduler: SocketAddr,
     admin: SocketAddr,
 }
@@ -66,7 +66,8 @@ impl Started {
         std::thread::spawn(move || {
             stderr.lines().map_while(Result::ok).try_for_each(|line| lines.send(line))
         });
-        let line = logged(&log, " serving ");
+        let mut log = Log { lines: log, seen: Vec::new() };
+        let line = log.line(" serving ");
         let address = |name: &str| {
             let rest = line.split(name).nth(1).expect("the address is said");
             rest.split(' ').next().unwrap_or_default().parse().expect("an address")
@@ -88,14 +89,27 @@ impl Drop for Started {
     }
 }
 
-fn logged(log: &Receiver<String>, what: &str) -> String {
-    let until = Instant::now() + PATIENCE;
-    let mut seen = Vec::new();
-    loop {
-        match log.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(line) if line.contains(what) => return line,
-            Ok(line) => seen.push(line),
-            Err(error) => unreachable!("{what:?} never came ({error}); the log had {seen:#?}"),
+/// What the program says on stderr. Nothing is lost by looking for something else first: which of two lines comes
+/// first is often open.
+struct Log {
+    lines: Receiver<String>,
+    seen: Vec<String>,
+}
+
+impl Log {
+    /// Waits for a line with `what` in it, if it has not come already.
+    fn line(&mut self, what: &str) -> String {
+        let until = Instant::now() + PATIENCE;
+        let mut looked_at = 0;
+        loop {
+            if let Some(line) = self.seen[looked_at..].iter().find(|line| line.contains(what)) {
+                return line.clone();
+            }
+            looked_at = self.seen.len();
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.seen.push(line),
+                Err(error) => unreachable!("{what:?} never came ({error}); the log had {:#?}", self.seen),
+            }
         }
     }
 }
@@ -165,7 +179,7 @@ fn files_that_cannot_be_used_are_named_and_have_an_exit_code_of_their_own() {
 fn an_api_server_that_is_away_makes_it_unready_with_the_reason_and_pods_pass() {
     let nowhere = Nowhere::new("away");
     let mut started = Started::new(&nowhere);
-    logged(&started.log, "a watch is in trouble");
+    started.log.line("a watch is in trouble");
     assert_eq!(get(started.admin, "/livez").0, "HTTP/1.1 200 OK");
     let until = Instant::now() + PATIENCE;
     let body = loop {
@@ -200,7 +214,7 @@ fn an_api_server_that_is_away_makes_it_unready_with_the_reason_and_pods_pass() {
     ] {
         assert!(metrics.contains(line), "no {line} in\n{metrics}");
     }
-    let line = logged(&started.log, "pods name a policy that cannot be asked");
+    let line = started.log.line("pods name a policy that cannot be asked");
     assert!(line.contains("namespace=shop") && line.contains("policy=p"), "{line}");
 
     started.signal("TERM");
