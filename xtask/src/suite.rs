@@ -129,7 +129,7 @@ fn steps(workspace: &Workspace, filter: Option<&str>) -> Vec<Step> {
     if !there.is_empty() {
         steps.push(Step {
             name: "end-to-end tests",
-            usually: "6 min on 2 cores, and the first time 15 to 25 min more to build Kubernetes from source",
+            usually: "8 min on 2 cores, and the first time 15 to 25 min more to build Kubernetes from source",
             arguments: arguments(&[], "--package"),
             control_plane: true,
         });

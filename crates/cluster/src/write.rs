@@ -130,26 +130,27 @@ pub fn difference(old: &Value, new: &Value) -> Option<Value> {
     (!change.is_empty()).then_some(Value::Object(change))
 }
 
+/// What a merge patch makes of an object, as the standard has it. For tests: the API server does this, not we.
+#[cfg(any(test, feature = "fixtures"))]
+pub fn merged(target: &Value, patch: &Value) -> Value {
+    let Value::Object(patch) = patch else { return patch.clone() };
+    let mut object = target.as_object().cloned().unwrap_or_default();
+    for (key, value) in patch {
+        if value.is_null() {
+            object.remove(key);
+        } else {
+            let before = object.get(key).cloned().unwrap_or_default();
+            object.insert(key.clone(), merged(&before, value));
+        }
+    }
+    Value::Object(object)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    /// Merge patch as the standard has it.
-    fn merged(target: &Value, patch: &Value) -> Value {
-        let Value::Object(patch) = patch else { return patch.clone() };
-        let mut object = target.as_object().cloned().unwrap_or_default();
-        for (key, value) in patch {
-            if value.is_null() {
-                object.remove(key);
-            } else {
-                let before = object.get(key).cloned().unwrap_or_default();
-                object.insert(key.clone(), merged(&before, value));
-            }
-        }
-        Value::Object(object)
-    }
 
     fn any_object() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![

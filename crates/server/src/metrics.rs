@@ -24,14 +24,8 @@ pub(crate) fn counter<'a>(
     help: &str,
     rows: impl IntoIterator<Item = (Vec<Label<'a>>, u64)>,
 ) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (labels, value) in rows {
-        if labels.is_empty() {
-            return ConstCounter::new(value).encode(family);
-        }
-        ConstCounter::new(value).encode(family.encode_family(&labels.as_slice())?)?;
-    }
-    Ok(())
+    let rows = rows.into_iter().map(|(labels, value)| (labels, ConstCounter::new(value)));
+    family(encoder, (name, help, MetricType::Counter), rows)
 }
 
 pub(crate) fn gauge<'a>(
@@ -40,12 +34,22 @@ pub(crate) fn gauge<'a>(
     help: &str,
     rows: impl IntoIterator<Item = (Vec<Label<'a>>, f64)>,
 ) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    let rows = rows.into_iter().map(|(labels, value)| (labels, ConstGauge::new(value)));
+    family(encoder, (name, help, MetricType::Gauge), rows)
+}
+
+/// A row without labels is the only one of its family.
+fn family<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help, kind): (&str, &str, MetricType),
+    rows: impl Iterator<Item = (Vec<Label<'a>>, impl EncodeMetric)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, kind)?;
     for (labels, value) in rows {
         if labels.is_empty() {
-            return ConstGauge::new(value).encode(family);
+            return value.encode(family);
         }
-        ConstGauge::new(value).encode(family.encode_family(&labels.as_slice())?)?;
+        value.encode(family.encode_family(&labels.as_slice())?)?;
     }
     Ok(())
 }

@@ -192,7 +192,7 @@ impl Pass {
         lock(&self.memory.patience).refused(object, refusal, Instant::now());
     }
 
-    async fn nodes(&self, plan: &Plan, decided_on: &BTreeMap<NodeName, SeenNode>, view: &View) {
+    async fn nodes(&self, plan: &Plan, decided_on: &BTreeMap<NodeName, Arc<SeenNode>>, view: &View) {
         let work = plan.nodes.iter().filter_map(|change| {
             let before = decided_on.get(&change.node)?;
             Some(self.node(change, before, view).boxed())
@@ -277,9 +277,9 @@ impl Pass {
     }
 
     /// A node as a write has left it.
-    fn took(&self, written: &NodeLite) -> Result<SeenNode, Stop> {
+    fn took(&self, written: &NodeLite) -> Result<Arc<SeenNode>, Stop> {
         lock(&self.sightings).wrote_node(written);
-        let seen = SeenNode::of(written).map(|(_, node)| node);
+        let seen = SeenNode::of(written).map(|(_, node)| Arc::new(node));
         seen.ok_or(Stop::Refused(Refusal::Gone))
     }
 

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 /// Everything seen, up to now.
 #[derive(Debug, Default)]
 pub(super) struct Sightings {
-    nodes: BTreeMap<NodeName, SeenNode>,
+    /// Shared, because every pass keeps what it decides on.
+    nodes: BTreeMap<NodeName, Arc<SeenNode>>,
     policies: BTreeMap<PolicyRef, SeenPolicy>,
     /// Pods that wait, and for which policy's sake.
     waiting: BTreeMap<ObjectKey, PolicyRef>,
@@ -64,13 +65,10 @@ impl Sightings {
         match delta {
             Delta::Replaced(all) => {
                 let first = !std::mem::replace(&mut self.listed.nodes, true);
-                let all: BTreeMap<NodeName, SeenNode> = all.iter().filter_map(SeenNode::of).collect();
-                let marks = |nodes: &BTreeMap<NodeName, SeenNode>| -> Vec<_> {
-                    nodes.iter().map(|(name, node)| (name.clone(), Arc::clone(&node.marks))).collect()
-                };
-                let differs = marks(&self.nodes) != marks(&all);
-                self.nodes = all;
-                first || differs
+                let all = all.iter().filter_map(SeenNode::of).map(|(name, node)| (name, Arc::new(node)));
+                let before = self.marks();
+                self.nodes = all.collect();
+                first || self.marks() != before
             }
             Delta::Applied(node) => {
                 SeenNode::of(&node).is_some_and(|(name, node)| self.node_seen(name, node))
@@ -83,7 +81,7 @@ impl Sightings {
 
     fn node_seen(&mut self, name: NodeName, node: SeenNode) -> bool {
         let Some(held) = self.nodes.get_mut(&name) else {
-            self.nodes.insert(name, node);
+            self.nodes.insert(name, Arc::new(node));
             return true;
         };
         // The answer to a write may be here before the watch has told of what came before it.
@@ -91,7 +89,7 @@ impl Sightings {
             return false;
         }
         let differs = held.marks != node.marks;
-        *held = node;
+        *held = Arc::new(node);
         differs
     }
 
@@ -178,12 +176,12 @@ impl Sightings {
     }
 
     /// A node.
-    pub(super) fn node(&self, name: &NodeName) -> Option<&SeenNode> {
+    pub(super) fn node(&self, name: &NodeName) -> Option<&Arc<SeenNode>> {
         self.nodes.get(name)
     }
 
     /// All nodes, as they are at this moment.
-    pub(super) fn all_nodes(&self) -> BTreeMap<NodeName, SeenNode> {
+    pub(super) fn all_nodes(&self) -> BTreeMap<NodeName, Arc<SeenNode>> {
         self.nodes.clone()
     }
 

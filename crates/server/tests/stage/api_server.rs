@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use cluster::Client;
+use cluster::write::merged;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
@@ -177,20 +178,6 @@ impl Held {
         self.objects.insert(key, after.clone());
         (200, after)
     }
-}
-
-fn merged(target: &Value, patch: &Value) -> Value {
-    let Value::Object(patch) = patch else { return patch.clone() };
-    let mut object = target.as_object().cloned().unwrap_or_default();
-    for (key, value) in patch {
-        if value.is_null() {
-            object.remove(key);
-        } else {
-            let before = object.get(key).cloned().unwrap_or_default();
-            object.insert(key.clone(), merged(&before, value));
-        }
-    }
-    Value::Object(object)
 }
 
 /// Only labels, and only of our manager: what it owned and no longer names goes.
