@@ -1,6 +1,7 @@
 //! End-to-end tests: each starts a control plane of its own and leaves nothing behind.
 
 mod access;
+mod affinity;
 mod agent;
 mod aggregation;
 mod certificates;
