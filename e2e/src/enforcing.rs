@@ -58,33 +58,12 @@ impl Enforcing {
 
     /// The labels of all nodes that a policy of this name could have brought: `node: key=value`.
     pub async fn marks(&self, policy: &str) -> BTreeSet<String> {
-        let template = "jsonpath={range .items[*]}{.metadata.name}{\"\\t\"}{.metadata.labels}{\"\\n\"}{end}";
-        let listed = self.cluster.kubectl(&["get", "nodes", "-o", template]).await.expect("nodes are listed");
-        let prefix = format!("telemetry.aware.scheduling.{policy}/");
-        let mut marks = BTreeSet::new();
-        for line in listed.lines() {
-            let (node, labels) = line.split_once('\t').expect("a name and labels");
-            let labels: BTreeMap<String, String> = serde_json::from_str(labels).unwrap_or_default();
-            for (key, value) in labels {
-                if key == policy {
-                    marks.insert(format!("{node}: {value}"));
-                } else if let Some(key) = key.strip_prefix(&prefix) {
-                    marks.insert(format!("{node}: {key}={value}"));
-                }
-            }
-        }
-        marks
+        marks(&self.cluster, policy).await
     }
 
     /// Waits until the policy's labels are these, and nothing else.
     pub async fn marked(&self, policy: &str, wanted: &[&str]) {
-        let wanted: BTreeSet<String> = wanted.iter().map(|&mark| mark.to_owned()).collect();
-        until(&format!("the labels of {policy} to be {wanted:?}"), PATIENCE, || async {
-            let found = self.marks(policy).await;
-            if found == wanted { Ok(()) } else { Err(format!("{found:?}")) }
-        })
-        .await
-        .expect("labelled");
+        marked(&self.cluster, policy, wanted).await;
     }
 
     /// Waits until a condition of a policy has this reason.
@@ -109,6 +88,37 @@ impl Enforcing {
             .filter(|request| request.user.username == ACCOUNT && !reads.contains(&request.verb.as_str()))
             .collect()
     }
+}
+
+/// The labels of all nodes that a policy of this name could have brought: `node: key=value`.
+pub async fn marks(cluster: &Cluster, policy: &str) -> BTreeSet<String> {
+    let template = "jsonpath={range .items[*]}{.metadata.name}{\"\\t\"}{.metadata.labels}{\"\\n\"}{end}";
+    let listed = cluster.kubectl(&["get", "nodes", "-o", template]).await.expect("nodes are listed");
+    let prefix = format!("telemetry.aware.scheduling.{policy}/");
+    let mut marks = BTreeSet::new();
+    for line in listed.lines() {
+        let (node, labels) = line.split_once('\t').expect("a name and labels");
+        let labels: BTreeMap<String, String> = serde_json::from_str(labels).unwrap_or_default();
+        for (key, value) in labels {
+            if key == policy {
+                marks.insert(format!("{node}: {value}"));
+            } else if let Some(key) = key.strip_prefix(&prefix) {
+                marks.insert(format!("{node}: {key}={value}"));
+            }
+        }
+    }
+    marks
+}
+
+/// Waits until the policy's labels are these, and nothing else.
+pub async fn marked(cluster: &Cluster, policy: &str, wanted: &[&str]) {
+    let wanted: BTreeSet<String> = wanted.iter().map(|&mark| mark.to_owned()).collect();
+    until(&format!("the labels of {policy} to be {wanted:?}"), PATIENCE, || async {
+        let found = marks(cluster, policy).await;
+        if found == wanted { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await
+    .expect("labelled");
 }
 
 /// A count on `/metrics`; nothing counted if nobody answers.

@@ -6,6 +6,37 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use testbed::objects;
 
+/// The pod of the OpenShift document, word for word.
+pub const TASDEMO: &str = "\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: tasdemo
+  namespace: default
+  labels:
+    app: demo
+    telemetry-policy: power-policy
+spec:
+  containers:
+    - name: tasdemo
+      image: nginx:1.14.2
+      ports:
+        - containerPort: 80
+      resources:
+        limits:
+          telemetry/scheduling: 1
+  schedulerName: secondary-scheduler
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms:
+          - matchExpressions:
+              - key: power-policy
+                operator: NotIn
+                values:
+                  - violating
+";
+
 /// A policy in `default` with one rule, given as the inside of a YAML map.
 pub fn policy(name: &str, strategy: &str, rule: &str) -> String {
     policy_with(name, &[], &[(strategy, rule)])

@@ -34,8 +34,13 @@ impl Attached {
 
     /// The same with nodes of any shape, and `tas` as the settings say.
     pub async fn with(binary: &str, nodes: Vec<NodeShape>, payload: Payload, settings: &Settings) -> Self {
+        Self::to(binary, Options { nodes, ..Options::default() }, payload, settings).await
+    }
+
+    /// The same in a cluster of any kind; what the options say of schedulers does not count.
+    pub async fn to(binary: &str, options: Options, payload: Payload, settings: &Settings) -> Self {
         // The scheduler comes last, when it is known whom it asks.
-        let cluster = started(Options { nodes, schedulers: Vec::new(), ..Options::default() }).await;
+        let cluster = started(Options { schedulers: Vec::new(), ..options }).await;
         let installation = Installation::new(&cluster).await.expect("tas is installed");
         let tas = installation.start(&cluster, "tas", Path::new(binary), settings).expect("tas starts");
         tas.ready(&cluster).await.expect("tas becomes ready");

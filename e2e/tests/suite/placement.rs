@@ -1,6 +1,6 @@
 //! kube-scheduler asks `tas serve`, and pods go where policies say.
 
-use e2e::manifests::{plain_pod, pod, policy};
+use e2e::manifests::{TASDEMO, plain_pod, pod, policy};
 use e2e::tas::{Attached, Payload};
 
 use crate::TAS;
@@ -47,37 +47,6 @@ async fn intels_placements_come_out_the_same_by_names() {
 async fn intels_placements_come_out_the_same_with_whole_nodes_and_its_documented_stanza() {
     intels_suite(Payload::FullNodes).await;
 }
-
-/// The pod of the OpenShift document, word for word but for what it asks of the node beside the policy.
-const TASDEMO: &str = "\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: tasdemo
-  namespace: default
-  labels:
-    app: demo
-    telemetry-policy: power-policy
-spec:
-  containers:
-    - name: tasdemo
-      image: nginx:1.14.2
-      ports:
-        - containerPort: 80
-      resources:
-        limits:
-          telemetry/scheduling: 1
-  schedulerName: secondary-scheduler
-  affinity:
-    nodeAffinity:
-      requiredDuringSchedulingIgnoredDuringExecution:
-        nodeSelectorTerms:
-          - matchExpressions:
-              - key: power-policy
-                operator: NotIn
-                values:
-                  - violating
-";
 
 /// That document's manifest says GreaterThan 30 and its log shows LessThan 30; both are played.
 async fn the_openshift_demo(attached: &Attached, nodes: [&str; 3]) {
