@@ -231,7 +231,7 @@ impl Pass<'_> {
         for mut subject in subjects {
             self.plan.held.add_all(&subject.outcome.held);
             let due = match &subject.record.told {
-                None => true,
+                None => self.has_first_word(&subject),
                 Some((told, _)) if **told == subject.outcome => false,
                 Some((told, _)) if told.is_about_another_policy(&subject.outcome) => true,
                 Some((_, at)) => {
@@ -250,6 +250,20 @@ impl Pass<'_> {
             }
             ledger.policies.insert(subject.policy.clone(), subject.record);
         }
+    }
+
+    /// Whether a policy of which nothing was told yet is told of now. Its verdict and its first samples get a sync
+    /// period to come, or else everything new would be announced as missing something and again when it is complete.
+    fn has_first_word(&mut self, subject: &Subject<'_>) -> bool {
+        let is_partial = subject.awaited || !subject.outcome.dry.is_empty();
+        let begun = subject.record.begun;
+        let ripe = begun.after(self.observed.settings.sync_period);
+        // A clock that was put back must not make this last.
+        if !is_partial || ripe <= self.now || begun > self.now {
+            return true;
+        }
+        self.wake_at(Some(ripe));
+        false
     }
 
     fn wake_at(&mut self, at: Option<Timestamp>) {

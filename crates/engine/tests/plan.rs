@@ -382,13 +382,42 @@ fn a_policy_that_comes_back_by_the_same_name_is_another() {
 #[test]
 fn a_metric_without_a_single_fresh_sample_is_named() {
     let mut leader = leader([Policy { labeling: card("p").labeling, ..hot("p") }], &[("n1", "41")], 0);
-    let dry = Leader::told(&leader.act(at(0)), "p")
-        .unwrap()
-        .dry
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>();
-    assert_eq!(dry, ["heat"]);
+    let first = leader.act(at(0));
+    assert_eq!((first.statuses.len(), first.wake), (0, Some(at(5))), "it may come yet");
+    assert_eq!(acts(&first), [act("n1", Act::Added)], "what is certain does not wait for that");
+    let told = Leader::told(&leader.act(at(5)), "p").unwrap();
+    assert_eq!(told.dry.iter().map(ToString::to_string).collect::<Vec<_>>(), ["heat"]);
+}
+
+#[test]
+fn of_a_new_policy_nothing_is_told_before_it_is_judged_and_measured_but_for_a_sync_period_at_most() {
+    let named = PolicyRef::new("default", "power").unwrap();
+    let seen = |awaited| {
+        let mut leader = Leader::new(&["n1"], [hot("power")]);
+        leader.observed.policies.get_mut(&named).unwrap().awaited = awaited;
+        leader.scene.inputs.policies.clear();
+        leader
+    };
+    let mut leader = seen(true);
+    assert!(leader.act(at(0)).is_empty(), "only seen");
+    leader.scene.inputs.policies.push(Arc::new(hot("power")));
+    leader.observed.policies.get_mut(&named).unwrap().awaited = false;
+    assert!(leader.act(at(1)).is_empty(), "judged and not measured");
+    leader.scene.sample("n1", "power", "20", at(2));
+    let told = Leader::told(&leader.act(at(2)), "power").unwrap();
+    assert_eq!((told.judged, told.nodes, told.unknown, &*told.dry), (true, 1, 0, &[][..]));
+
+    let mut leader = seen(true);
+    let plan = leader.act(at(0));
+    assert_eq!((plan.is_empty(), plan.wake), (true, Some(at(5))));
+    assert!(
+        !Leader::told(&leader.act(at(5)), "power").unwrap().judged,
+        "what does not come is told to be missing"
+    );
+    let mut leader = seen(true);
+    leader.act(at(1000));
+    assert_eq!(leader.act(at(0)).statuses.len(), 1, "a clock that was put back does not make it last");
+    assert!(Leader::told(&seen(false).act(at(0)), "power").is_some(), "what never comes is not waited for");
 }
 
 #[test]

@@ -82,9 +82,7 @@ async fn what_happened_while_nobody_was_there_is_put_right_at_the_start() {
     let mut done = stage.on_nodes(SECOND).await;
     done.sort();
     assert_eq!(done, ["n1: labels {}", "n2: labels {}"]);
-    let status = &stage.server.get(&format!("{POLICIES}/power"))["status"];
-    let enforced = status["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Enforced").unwrap();
-    assert_eq!(enforced["reason"], "ForeignLabel", "{status:#}");
+    assert_eq!(reason(&stage, "power", "Enforced").as_deref(), Some("ForeignLabel"));
     assert_eq!(stage.on_nodes(10 * MINUTE).await, [""; 0]);
 }
 
@@ -138,6 +136,40 @@ async fn an_edit_that_changes_nothing_about_a_node_writes_nothing_on_it() {
         asked.iter().map(|asked| asked.sent["status"]["observedGeneration"].as_i64()).collect::<Vec<_>>(),
         [Some(2)]
     );
+}
+
+/// What the status of a policy says about this, and why.
+fn reason(stage: &Stage, policy: &str, condition: &str) -> Option<String> {
+    let status = stage.server.get(&format!("{POLICIES}/{policy}"))["status"].clone();
+    let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    let found = conditions.iter().find(|found| found["type"] == condition);
+    found.and_then(|found| found["reason"].as_str().map(str::to_owned))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_policy_costs_one_status_although_it_is_seen_judged_and_measured_one_after_the_other() {
+    let mut stage = Stage::new(ApiServer::default(), &["n1"], vec![]).await;
+    stage.samples(&[]);
+    stage.pass(SECOND).await;
+    stage.create(power()).await;
+    assert_eq!(stage.pass(SECOND).await, [], "seen");
+    stage.samples(&[]);
+    assert_eq!(stage.pass(SECOND).await, [], "judged");
+    stage.samples(&[("n1", "20")]);
+    let asked: Vec<String> = stage.pass(MINUTE).await.into_iter().map(|asked| asked.said).collect();
+    assert_eq!(asked, [format!("PATCH {POLICIES}/power/status?fieldManager=tas")], "measured");
+    assert_eq!(reason(&stage, "power", "MetricsAvailable").as_deref(), Some("Fresh"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_understands_is_told_at_once() {
+    let mut stage = Stage::new(ApiServer::default(), &["n1"], vec![]).await;
+    stage.create(policy("odd")).await;
+    stage.scene.inputs.policies.clear();
+    stage.unreadable.push("odd".to_owned());
+    stage.samples(&[]);
+    stage.pass(SECOND).await;
+    assert_eq!(reason(&stage, "odd", "Accepted").as_deref(), Some("Invalid"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -336,15 +368,10 @@ async fn shadow_and_pause_write_statuses_and_nothing_else() {
     stage.pause.send_replace(Pause::of(Some("true")));
     stage.samples(&[("n1", "41")]);
     assert_eq!(stage.on_nodes(MINUTE).await, [""; 0]);
-    let reason = |stage: &Stage| {
-        let status = stage.server.get(&format!("{POLICIES}/power"))["status"].clone();
-        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-        conditions.iter().find(|c| c["type"] == "Enforced").map(|c| c["reason"].clone())
-    };
-    assert_eq!(reason(&stage), Some(json!("Paused")));
+    assert_eq!(reason(&stage, "power", "Enforced").as_deref(), Some("Paused"));
     stage.pause.send_replace(Pause::of(None));
     assert_eq!(stage.on_nodes(SECOND).await, [format!("n1: {VIOLATING}")]);
-    assert_eq!(reason(&stage), Some(json!("Enforcing")));
+    assert_eq!(reason(&stage, "power", "Enforced").as_deref(), Some("Enforcing"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,6 +25,8 @@ pub struct Ledger {
 pub(super) struct PolicyRecord {
     /// Of which object this is known.
     pub(super) uid: Arc<str>,
+    /// Since when there is this record.
+    pub(super) begun: Timestamp,
     /// Since when each node violates.
     pub(super) since: Box<[Option<Timestamp>]>,
     pub(super) passing: Box<[Passing]>,

@@ -41,6 +41,8 @@ pub struct ObservedPolicy {
     pub uid: Arc<str>,
     /// Which edition of the object; grows with every edit.
     pub generation: i64,
+    /// Whether a view that holds it is on its way. One that cannot be understood never comes to be held.
+    pub awaited: bool,
     /// Pods that name it and wait for a node.
     pub waiting: u32,
     /// Nodes that the status written last lists, and since when they violate: so that a new leader goes on counting.

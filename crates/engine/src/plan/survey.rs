@@ -47,6 +47,8 @@ pub(super) struct Subject<'a> {
     pub(super) labels: bool,
     /// Whether its taints are.
     pub(super) taints: bool,
+    /// Whether more is known of it in a moment.
+    pub(super) awaited: bool,
     pub(super) outcome: Outcome,
     pub(super) record: PolicyRecord,
 }
@@ -70,7 +72,7 @@ impl<'a> Survey<'a> {
         let mut subjects = Vec::with_capacity(observed.policies.len());
         for (policy, seen) in &observed.policies {
             let record = ledger.policies.remove(policy);
-            let mut subject = Subject::new(view, policy, seen, &observed.settings, record);
+            let mut subject = Subject::new(view, policy, seen, &observed.settings, record, now);
             subject.judge(nodes, now);
             let period = observed.settings.sync_period;
             for ix in subject.recoveries(nodes, period.saturating_mul(2), now) {
@@ -97,6 +99,7 @@ impl<'a> Subject<'a> {
         seen: &ObservedPolicy,
         settings: &Settings,
         record: Option<PolicyRecord>,
+        now: Timestamp,
     ) -> Self {
         let table = view.table(policy.key()).map(|table| &**table);
         let mode = table.map_or(Mode::Enforce, |table| table.policy.mode);
@@ -116,6 +119,7 @@ impl<'a> Subject<'a> {
         };
         let fresh = || PolicyRecord {
             uid: Arc::clone(&seen.uid),
+            begun: now,
             since: vec![None; view.nodes.len()].into(),
             passing: vec![Passing::Settled; view.nodes.len()].into(),
             told: None,
@@ -133,6 +137,7 @@ impl<'a> Subject<'a> {
             table,
             labels: acts && settings.may_label.hold(policy.namespace()),
             taints: acts && settings.may_taint.hold(policy.namespace()),
+            awaited: seen.awaited,
             outcome,
             record: record.filter(|record| record.uid == seen.uid).unwrap_or_else(|| inherited(fresh())),
         }

@@ -49,11 +49,14 @@ impl Known {
             };
             let since = seen.status.as_ref().map(api::status::since).unwrap_or_default();
             let waiting = waiting.get(name).copied().unwrap_or_default();
+            let awaited =
+                facts.is_none_or(|facts| facts.policy.is_some() && view.table(name.key()).is_none());
             policies.insert(
                 name.clone(),
                 ObservedPolicy {
                     uid: seen.edition.uid.as_str().into(),
                     generation: edition.generation,
+                    awaited,
                     waiting,
                     since,
                 },

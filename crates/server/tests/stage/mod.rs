@@ -47,6 +47,8 @@ pub(crate) struct Stage {
     trigger: Trigger,
     running: JoinHandle<()>,
     generations: BTreeMap<String, i64>,
+    /// Policies that nobody understands.
+    pub(crate) unreadable: Vec<String>,
 }
 
 /// A node as the API server holds it.
@@ -136,6 +138,7 @@ impl Stage {
             trigger,
             running,
             generations: BTreeMap::new(),
+            unreadable: Vec::new(),
         };
         stage.leadership.begins().await;
         for policy in stage.scene.inputs.policies.clone() {
@@ -191,6 +194,12 @@ impl Stage {
         self.sightings.send(sighting).await.unwrap();
     }
 
+    /// Brings in a new policy, as its watch would tell.
+    pub(crate) async fn create(&mut self, new: Policy) {
+        self.generations.insert(new.name.name().to_owned(), 0);
+        self.edit(new).await;
+    }
+
     /// Replaces a policy by an edited one, as its watch would tell.
     pub(crate) async fn edit(&mut self, edited: Policy) {
         let name = edited.name.name().to_owned();
@@ -235,6 +244,13 @@ impl Stage {
                 problems: vec![],
                 unreadable: None,
             };
+            health.policies.insert(key, facts);
+        }
+        for name in &self.unreadable {
+            let key = ObjectKey::new("default", name);
+            let unreadable = Some("no such strategy".to_owned());
+            let facts =
+                PolicyFacts { key: key.clone(), generation: 0, policy: None, problems: vec![], unreadable };
             health.policies.insert(key, facts);
         }
         let view = self.scene.view.clone();
