@@ -1,4 +1,5 @@
-//! Events at objects, for people who look there first. Never waited for, never too many.
+//! Events at objects, for people who look there first. Never waited for, never too many; what sums up many comes before
+//! the many.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::trouble::{Trouble, Verb};
 
-/// Events that wait to be sent; more are dropped and counted.
+/// Events that wait to be sent, and as many that go first; more are dropped and counted.
 pub const QUEUE: usize = 256;
 /// The same event is not sent again for this long.
 pub const QUIET: Duration = Duration::from_mins(5);
@@ -51,6 +52,7 @@ pub struct Notice {
 /// Where to hand notices in. Cheap to clone; never waits.
 #[derive(Clone, Debug)]
 pub struct Events {
+    first: mpsc::Sender<Notice>,
     queue: mpsc::Sender<Notice>,
     dropped: Arc<AtomicU64>,
 }
@@ -58,15 +60,26 @@ pub struct Events {
 impl Events {
     /// A place to hand in notices, and the task that sends them, to be spawned.
     pub fn new(client: Client, instance: Option<String>) -> (Self, impl Future<Output = ()> + Send) {
-        let (queue, waiting) = mpsc::channel(QUEUE);
-        let events = Self { queue, dropped: Arc::default() };
+        let (first, ahead) = mpsc::channel(QUEUE);
+        let (queue, behind) = mpsc::channel(QUEUE);
+        let events = Self { first, queue, dropped: Arc::default() };
         let reporter = Reporter { controller: api::keys::FIELD_MANAGER.to_owned(), instance };
-        (events, send_all(Recorder::new(client, reporter), waiting))
+        (events, send_all(Recorder::new(client, reporter), ahead, behind))
     }
 
     /// Hands a notice in, or drops it if too many wait already.
     pub fn tell(&self, notice: Notice) {
-        if self.queue.try_send(notice).is_err() {
+        self.hand_in(&self.queue, notice);
+    }
+
+    /// The same for a notice that speaks for many: it has room of its own and is sent before all that is handed in by
+    /// [`Events::tell`].
+    pub fn tell_first(&self, notice: Notice) {
+        self.hand_in(&self.first, notice);
+    }
+
+    fn hand_in(&self, queue: &mpsc::Sender<Notice>, notice: Notice) {
+        if queue.try_send(notice).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -77,10 +90,20 @@ impl Events {
     }
 }
 
-async fn send_all(recorder: Recorder, mut waiting: mpsc::Receiver<Notice>) {
+/// What is to be sent next, from the first queue that has something; nothing once nobody can hand anything in.
+async fn next(ahead: &mut mpsc::Receiver<Notice>, behind: &mut mpsc::Receiver<Notice>) -> Option<Notice> {
+    tokio::select! {
+        biased;
+        Some(notice) = ahead.recv() => Some(notice),
+        Some(notice) = behind.recv() => Some(notice),
+        else => None,
+    }
+}
+
+async fn send_all(recorder: Recorder, mut ahead: mpsc::Receiver<Notice>, mut behind: mpsc::Receiver<Notice>) {
     let mut repeats = Repeats::default();
     let mut last_trouble = None;
-    while let Some(mut notice) = waiting.recv().await {
+    while let Some(mut notice) = next(&mut ahead, &mut behind).await {
         shorten(&mut notice.note);
         if !repeats.is_new(&notice, Instant::now()) {
             continue;

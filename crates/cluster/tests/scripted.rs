@@ -255,6 +255,37 @@ async fn events_that_nobody_sends_are_dropped_and_counted() {
     assert_eq!(events.dropped(), 3);
 }
 
+#[tokio::test]
+async fn an_event_that_speaks_for_many_is_sent_before_the_many_and_finds_room() {
+    let (client, mut server) = scripted();
+    let (events, sending) = Events::new(client, None);
+    let notice = |name: &str| Notice {
+        about: ObjectReference { name: Some(name.to_owned()), ..ObjectReference::default() },
+        tone: Tone::Normal,
+        reason: "R",
+        action: "A",
+        note: String::new(),
+    };
+    for n in 0..cluster::events::QUEUE {
+        events.tell(notice(&format!("node-{n}")));
+    }
+    events.tell_first(notice("policy"));
+    assert_eq!(events.dropped(), 0);
+    let path = "/apis/events.k8s.io/v1/namespaces/default/events?";
+    let script = async {
+        let mut names = Vec::new();
+        for _ in 0..2 {
+            let sent = answer(&mut server, "POST", path, 201, "{\"metadata\":{}}").await;
+            names.push(sent["regarding"]["name"].as_str().unwrap_or_default().to_owned());
+        }
+        names
+    };
+    tokio::select! {
+        names = script => assert_eq!(names, ["policy", "node-0"]),
+        () = sending => unreachable!("there is always more to send"),
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_event_that_is_not_taken_holds_up_the_next_for_a_while_only() {
     let (client, mut server) = scripted();

@@ -284,6 +284,22 @@ async fn a_label_of_somebody_else_is_left_alone_and_the_others_are_written() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_sums_up_a_pass_is_told_before_the_events_of_its_many_nodes() {
+    let names: Vec<String> = (0..100).map(|n| format!("n{n:02}")).collect();
+    let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut stage = Stage::new(ApiServer::default(), &nodes, vec![power()]).await;
+    // The first event takes ten seconds, in which all the others come to wait.
+    stage.events.fault("/events", Fault::Silence);
+    stage.samples(&nodes.iter().map(|name| (*name, "41")).collect::<Vec<_>>());
+    stage.pass(MINUTE).await;
+    let told = stage.events.asked();
+    let about = |place: usize| (&told[place].sent["regarding"]["kind"], &told[place].sent["note"]);
+    assert_eq!((told.len(), about(0).0), (101, &json!("Node")));
+    let note = "n00, n01, n02 and 97 more: the label violating was put on: power over 30";
+    assert_eq!(about(1), (&json!("TASPolicy"), &json!(note)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_term_that_ends_in_the_middle_of_a_plan_ends_the_plan() {
     let names: Vec<String> = (0..40).map(|n| format!("n{n:02}")).collect();
     let nodes: Vec<&str> = names.iter().map(String::as_str).collect();

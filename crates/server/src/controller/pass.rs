@@ -201,7 +201,7 @@ impl Pass {
         let done: Vec<&NodeChange> = done.iter().collect();
         let seen = lock(&self.sightings);
         for notice in tell::of_policies(&done, |policy| seen.policy(policy).map(|seen| &seen.edition)) {
-            self.events.tell(notice);
+            self.events.tell_first(notice);
         }
     }
 
@@ -326,7 +326,7 @@ impl Pass {
         }
         lock(&self.sightings).wrote_policy(&stored);
         for notice in tell::of_conditions(&seen.edition, &before, &wanted) {
-            self.events.tell(notice);
+            self.events.tell_first(notice);
         }
         true
     }

@@ -102,7 +102,7 @@ impl ApiServer {
         let sent: Value = serde_json::from_slice(&sent).unwrap_or_default();
         let mut held = self.0.lock().unwrap();
         let path = uri.path().to_owned();
-        if method == Method::PATCH {
+        if method == Method::PATCH || (method == Method::POST && !path.ends_with("/leases")) {
             held.asked.push(Asked { said: format!("{method} {uri}"), sent: sent.clone() });
         }
         let fault = held.faults.iter().position(|(end, _)| method != Method::GET && path.ends_with(end));

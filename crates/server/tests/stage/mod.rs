@@ -35,6 +35,8 @@ pub(crate) const POLICIES: &str = "/apis/telemetry.intel.com/v1alpha1/namespaces
 /// See the module.
 pub(crate) struct Stage {
     pub(crate) server: ApiServer,
+    /// Where events go.
+    pub(crate) events: ApiServer,
     pub(crate) scene: Scene,
     pub(crate) tally: Arc<Tally>,
     pub(crate) leadership: Leadership,
@@ -96,7 +98,8 @@ impl Stage {
             let _ = ended.await;
         });
         tokio::spawn(standing);
-        let (events, sending) = Events::new(ApiServer::default().client(), None);
+        let told = ApiServer::default();
+        let (events, sending) = Events::new(told.client(), None);
         tokio::spawn(sending);
         let (trigger, shutdown) = shutdown::channel();
         let (sightings, seen) = mpsc::channel(64);
@@ -127,6 +130,7 @@ impl Stage {
         }
         let mut stage = Self {
             server,
+            events: told,
             scene,
             tally,
             leadership,
