@@ -13,11 +13,15 @@ const FORGET_AFTER_PAGES: u32 = 128;
 #[derive(Debug, Default)]
 pub struct Ledger {
     page: u32,
-    entries: HashMap<u64, Entry, BuildHasherDefault<AsIs>>,
+    entries: Vec<Entry>,
+    places: HashMap<u64, usize, BuildHasherDefault<AsIs>>,
+    /// Where the next series is, if this page goes on as the one before.
+    next: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
+    series: u64,
     page: u32,
     raw: u64,
     carried: u64,
@@ -27,9 +31,12 @@ impl Ledger {
     /// Starts a new page.
     pub fn turn(&mut self) {
         self.page = self.page.wrapping_add(1);
+        self.next = 0;
         if self.page.is_multiple_of(FORGET_AFTER_PAGES) {
             let page = self.page;
-            self.entries.retain(|_, entry| page.wrapping_sub(entry.page) < FORGET_AFTER_PAGES);
+            self.entries.retain(|entry| page.wrapping_sub(entry.page) < FORGET_AFTER_PAGES);
+            self.places.clear();
+            self.places.extend(self.entries.iter().enumerate().map(|(place, entry)| (entry.series, place)));
         }
     }
 
@@ -41,8 +48,7 @@ impl Ledger {
     /// Notes a counter and returns the value to write; none if this page has the series already.
     pub fn count(&mut self, series: u64, raw: u64) -> Option<u64> {
         let page = self.page;
-        let entry =
-            self.entries.entry(series).or_insert(Entry { page: page.wrapping_sub(1), raw, carried: 0 });
+        let entry = self.entry(series, raw);
         if entry.page == page {
             return None;
         }
@@ -54,6 +60,23 @@ impl Ledger {
             entry.raw = raw;
         }
         Some(entry.carried.saturating_add(entry.raw))
+    }
+
+    /// The entry of a series, new if there was none. Pages are much the same from one scrape to the next, so it is
+    /// nearly always the one after the last.
+    fn entry(&mut self, series: u64, raw: u64) -> &mut Entry {
+        let here = self.entries.get(self.next).is_some_and(|entry| entry.series == series);
+        let place = if here {
+            self.next
+        } else {
+            *self.places.entry(series).or_insert_with(|| {
+                let page = self.page.wrapping_sub(1);
+                self.entries.push(Entry { series, page, raw, carried: 0 });
+                self.entries.len() - 1
+            })
+        };
+        self.next = place + 1;
+        &mut self.entries[place]
     }
 }
 
@@ -137,6 +160,21 @@ mod tests {
                 let written = ledger.count(1, raw).expect("a new page has no series yet");
                 prop_assert!(written >= last);
                 last = written;
+            }
+        }
+
+        #[test]
+        fn whatever_the_order_a_page_has_each_series_once(pages in prop::collection::vec(prop::collection::vec(0u64..20, 0..40), 0..8)) {
+            let mut ledger = Ledger::default();
+            for page in pages {
+                ledger.turn();
+                let mut written = std::collections::HashSet::new();
+                for series in page {
+                    // Far from the others', so that a count under another's entry would show.
+                    let raw = (series + 1) * 1_000 + u64::from(ledger.page);
+                    let expected = written.insert(series).then_some(raw);
+                    prop_assert_eq!(ledger.count(series, raw), expected);
+                }
             }
         }
 

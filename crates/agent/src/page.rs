@@ -43,6 +43,18 @@ pub enum Value {
     Real(f64),
 }
 
+/// A family's name that is partly the host's. Made once where it can be: pages are written often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LegalName(String);
+
+impl LegalName {
+    /// Illegal characters become `_`.
+    pub fn of(name: &str) -> Self {
+        let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+        Self(name.chars().map(legal).collect())
+    }
+}
+
 /// A label: its name and its value in bytes.
 pub type Label<'a> = (&'a str, &'a [u8]);
 
@@ -64,7 +76,7 @@ pub struct Page {
 struct Open {
     wanted: bool,
     name: Vec<u8>,
-    help: Vec<u8>,
+    help: Cow<'static, str>,
     plain_help: bool,
     kind: Kind,
     unit: &'static str,
@@ -104,40 +116,35 @@ impl Page {
 
     /// Opens a family; false if its set is not wanted or the page has it already.
     pub fn family(&mut self, family: &'static Family) -> bool {
-        self.open(family.name.as_bytes(), family.help.as_bytes(), family)
+        self.open(family.name.as_bytes(), family, Cow::Borrowed)
     }
 
-    /// Opens a family whose name is partly the host's; illegal characters become `_`.
-    pub fn family_named(&mut self, family: &'static Family, name: &str) -> bool {
-        if !self.wants(family.set) {
-            self.open.wanted = false;
-            return false;
-        }
-        let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
-        // Most names are legal as they are, and this is done for every line of /proc/meminfo at every scrape.
-        let name = if name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            Cow::Borrowed(name)
-        } else {
-            Cow::Owned(name.chars().map(legal).collect())
-        };
-        // collectd's help text repeats the name of the plugin, which holds the host's part.
-        let help = if family.help.contains("<name>") {
-            Cow::Owned(family.help.replace("<name>", name.strip_prefix("collectd_").unwrap_or(&name)))
-        } else {
-            Cow::Borrowed(family.help)
-        };
-        self.open(name.as_bytes(), help.as_bytes(), family)
+    /// Opens a family whose name is partly the host's.
+    pub fn family_named(&mut self, family: &'static Family, name: &LegalName) -> bool {
+        let name = &name.0;
+        self.open(name.as_bytes(), family, |help| {
+            // collectd's help text repeats the name of the plugin, which holds the host's part.
+            if family.set == NameSet::Collectd && help.contains("<name>") {
+                Cow::Owned(help.replace("<name>", name.strip_prefix("collectd_").unwrap_or(name)))
+            } else {
+                Cow::Borrowed(help)
+            }
+        })
     }
 
-    fn open(&mut self, name: &[u8], help: &[u8], family: &'static Family) -> bool {
+    fn open(
+        &mut self,
+        name: &[u8],
+        family: &'static Family,
+        help: impl FnOnce(&'static str) -> Cow<'static, str>,
+    ) -> bool {
         // A family that may not be written swallows its samples: they must not end up under the one before.
         self.open.wanted = self.wants(family.set) && self.claim(name, family.kind);
         if self.open.wanted {
             let open = &mut self.open;
             open.name.clear();
             open.name.extend_from_slice(name);
-            open.help.clear();
-            open.help.extend_from_slice(help);
+            open.help = help(family.help);
             (open.kind, open.unit, open.set) = (family.kind, family.unit, family.set);
             open.plain_help = family.plain_help;
             open.header_written = false;
@@ -222,9 +229,9 @@ impl Page {
             (Kind::Untyped, Format::OpenMetrics) => b"unknown",
         };
         if *plain_help {
-            write_comment(text, b"# HELP ", family, help);
+            write_comment(text, b"# HELP ", family, help.as_bytes());
         } else {
-            write_escaped_comment(text, format, b"# HELP ", family, help);
+            write_escaped_comment(text, format, b"# HELP ", family, help.as_bytes());
         }
         write_comment(text, b"# TYPE ", family, word);
         // OpenMetrics wants the unit to be the end of the name; where history says otherwise there is none.

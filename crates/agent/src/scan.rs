@@ -2,14 +2,25 @@
 
 /// The lines of `text` without their line ends.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let body = text.strip_suffix(b"\n").unwrap_or(text);
-    let some = (!text.is_empty()).then_some(body);
-    some.into_iter().flat_map(|body| body.split(|&b| b == b'\n'))
+    let mut rest = (!text.is_empty()).then(|| text.strip_suffix(b"\n").unwrap_or(text));
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = text.iter().position(|&b| b == b'\n');
+        rest = end.map(|end| &text[end + 1..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    })
 }
 
 /// The fields of a line, separated by any run of blanks.
 pub fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        rest = rest.trim_ascii_start();
+        let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+        let field;
+        (field, rest) = rest.split_at(end);
+        (!field.is_empty()).then_some(field)
+    })
 }
 
 /// A decimal number and nothing else. Larger than 64 bits counts as not a number.

@@ -19,8 +19,6 @@ use crate::page::Format;
 pub const SOURCE_DEADLINE: Duration = Duration::from_secs(1);
 /// How often sources are asked to sample.
 pub const TICK_EVERY: Duration = Duration::from_secs(1);
-/// How often those who wait look whether the thread is stuck.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Threads that may be stuck at once: one for each source, and some.
 pub const MAX_THREADS: usize = 20;
 /// Pages that may be asked for at once.
@@ -87,7 +85,7 @@ impl Station {
             let (reply, mut answer) = oneshot::channel();
             let number = self.order(Order { format, names, reply })?;
             loop {
-                match tokio::time::timeout(LOOK_EVERY, &mut answer).await {
+                match tokio::time::timeout(self.look_every(), &mut answer).await {
                     Ok(Ok(page)) => return Ok(page),
                     // The thread that had the order is gone; the next one gets it.
                     Ok(Err(_)) => {
@@ -103,6 +101,11 @@ impl Station {
                 }
             }
         }
+    }
+
+    /// How often to look whether the thread is stuck.
+    pub fn look_every(&self) -> Duration {
+        self.deadline / 2
     }
 
     /// Replaces the thread if it is stuck. To be called now and then, since between scrapes nobody waits for it.

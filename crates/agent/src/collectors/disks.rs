@@ -127,8 +127,8 @@ impl Collector for Disks {
     fn read(&mut self, _now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
         let text = self.probe.read(buffer)?;
         self.disks.clear();
-        let whole = scan::lines(text).filter_map(parse_line).filter(|disk| is_whole_disk(&disk.name));
-        self.disks.extend(whole.take(MAX_DISKS));
+        let whole = |line: &&[u8]| scan::fields(line).nth(2).is_some_and(is_whole_disk);
+        self.disks.extend(scan::lines(text).filter(whole).filter_map(parse_line).take(MAX_DISKS));
         Ok(())
     }
 

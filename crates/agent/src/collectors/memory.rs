@@ -4,7 +4,7 @@ use crate::collectors::Collector;
 use crate::family::{Family, NameSet};
 use crate::host::{Buffer, Host, Probe};
 use crate::moment::Moment;
-use crate::page::{Page, Value};
+use crate::page::{LegalName, Page, Value};
 use crate::scan;
 use crate::trouble::Trouble;
 
@@ -45,7 +45,7 @@ pub struct Field {
     /// As the kernel writes it.
     pub name: String,
     /// The family it goes to under node_exporter's names.
-    family: String,
+    family: LegalName,
     /// Bytes, or pages.
     pub value: u64,
     /// Whether the line said kB.
@@ -57,14 +57,19 @@ impl Field {
         // `Active(anon)` is written `Active_anon`.
         let clean = name.trim_end_matches(')').replace('(', "_");
         let suffix = if bytes { "_bytes" } else { "" };
-        Self { name: name.to_owned(), family: format!("node_memory_{clean}{suffix}"), value, bytes }
+        Self {
+            name: name.to_owned(),
+            family: LegalName::of(&format!("node_memory_{clean}{suffix}")),
+            value,
+            bytes,
+        }
     }
 }
 
 /// Reads a line such as `MemTotal:  1024 kB`.
-pub fn parse_line(line: &[u8]) -> Option<(&str, u64, bool)> {
+pub fn parse_line(line: &[u8]) -> Option<(&[u8], u64, bool)> {
     let colon = line.iter().position(|&b| b == b':')?;
-    let name = str::from_utf8(scan::trimmed(&line[..colon])).ok().filter(|name| !name.is_empty())?;
+    let name = Some(scan::trimmed(&line[..colon])).filter(|name| !name.is_empty())?;
     let mut fields = scan::fields(&line[colon + 1..]);
     let value = scan::number(fields.next()?)?;
     match fields.next() {
@@ -91,9 +96,15 @@ impl Memory {
         for (name, value, bytes) in scan::lines(text).filter_map(parse_line).take(MAX_FIELDS) {
             // The kernel writes the same fields in the same order every time; their names are kept.
             match self.fields.get_mut(count) {
-                Some(field) if field.name == name => (field.value, field.bytes) = (value, bytes),
-                Some(field) => *field = Field::new(name, value, bytes),
-                None => self.fields.push(Field::new(name, value, bytes)),
+                Some(field) if field.name.as_bytes() == name => (field.value, field.bytes) = (value, bytes),
+                known => {
+                    let Ok(name) = str::from_utf8(name) else { continue };
+                    let field = Field::new(name, value, bytes);
+                    match known {
+                        Some(known) => *known = field,
+                        None => self.fields.push(field),
+                    }
+                }
             }
             count += 1;
         }
@@ -173,8 +184,8 @@ mod tests {
 
     #[test]
     fn lines_with_and_without_a_unit() {
-        assert_eq!(parse_line(b"MemTotal:       16 kB"), Some(("MemTotal", 16_384, true)));
-        assert_eq!(parse_line(b"HugePages_Total:    3"), Some(("HugePages_Total", 3, false)));
+        assert_eq!(parse_line(b"MemTotal:       16 kB"), Some((&b"MemTotal"[..], 16_384, true)));
+        assert_eq!(parse_line(b"HugePages_Total:    3"), Some((&b"HugePages_Total"[..], 3, false)));
         assert_eq!(parse_line(b"MemTotal: 16 MB"), None);
         assert_eq!(parse_line(b"MemTotal 16 kB"), None);
     }
@@ -197,7 +208,7 @@ mod tests {
         #[test]
         fn any_field_reads_back(name in "[A-Za-z_()]{1,20}", kib in 0u64..u64::MAX / 1024) {
             let line = format!("{name}:   {kib} kB");
-            prop_assert_eq!(parse_line(line.as_bytes()), Some((name.as_str(), kib * 1024, true)));
+            prop_assert_eq!(parse_line(line.as_bytes()), Some((name.as_bytes(), kib * 1024, true)));
         }
     }
 }

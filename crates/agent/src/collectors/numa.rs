@@ -8,7 +8,7 @@ use crate::collectors::memory::parse_line;
 use crate::family::{Family, Kind, NameSet};
 use crate::host::{self, Buffer, Host, Probe};
 use crate::moment::Moment;
-use crate::page::{Digits, Page, Value};
+use crate::page::{Digits, LegalName, Page, Value};
 use crate::scan;
 use crate::trouble::Trouble;
 
@@ -53,7 +53,7 @@ struct Node {
 /// A field of one of the files, and the family it goes to.
 struct Field {
     name: String,
-    family: String,
+    family: LegalName,
     value: u64,
 }
 
@@ -61,12 +61,16 @@ impl Field {
     fn new(name: &str, family: &'static Family, value: u64) -> Self {
         let suffix = if family.kind == Kind::Counter { "_total" } else { "" };
         let clean = name.trim_end_matches(')').replace('(', "_");
-        Self { name: name.to_owned(), family: format!("node_memory_numa_{clean}{suffix}"), value }
+        Self {
+            name: name.to_owned(),
+            family: LegalName::of(&format!("node_memory_numa_{clean}{suffix}")),
+            value,
+        }
     }
 }
 
 /// Reads a line such as `Node 0 MemTotal:  1024 kB`.
-fn parse_memory(line: &[u8]) -> Option<(&str, u64)> {
+fn parse_memory(line: &[u8]) -> Option<(&[u8], u64)> {
     let rest = line.strip_prefix(b"Node ")?;
     let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
     let (name, value, _) = parse_line(rest[digits..].strip_prefix(b" ")?)?;
@@ -74,20 +78,25 @@ fn parse_memory(line: &[u8]) -> Option<(&str, u64)> {
 }
 
 /// Reads a line such as `numa_hit 1024`.
-fn parse_count(line: &[u8]) -> Option<(&str, u64)> {
+fn parse_count(line: &[u8]) -> Option<(&[u8], u64)> {
     let mut fields = scan::fields(line);
-    let name = str::from_utf8(fields.next()?).ok()?;
-    Some((name, scan::number(fields.next()?)?))
+    Some((fields.next()?, scan::number(fields.next()?)?))
 }
 
 /// Replaces the numbers; the kernel writes the same names in the same order every time, so they are kept.
-fn keep<'t>(fields: &mut Vec<Field>, family: &'static Family, read: impl Iterator<Item = (&'t str, u64)>) {
+fn keep<'t>(fields: &mut Vec<Field>, family: &'static Family, read: impl Iterator<Item = (&'t [u8], u64)>) {
     let mut count = 0;
     for (name, value) in read.take(MAX_FIELDS) {
         match fields.get_mut(count) {
-            Some(field) if field.name == name => field.value = value,
-            Some(field) => *field = Field::new(name, family, value),
-            None => fields.push(Field::new(name, family, value)),
+            Some(field) if field.name.as_bytes() == name => field.value = value,
+            known => {
+                let Ok(name) = str::from_utf8(name) else { continue };
+                let field = Field::new(name, family, value);
+                match known {
+                    Some(known) => *known = field,
+                    None => fields.push(field),
+                }
+            }
         }
         count += 1;
     }
@@ -207,9 +216,9 @@ mod tests {
 
     #[test]
     fn real_lines() {
-        assert_eq!(parse_memory(b"Node 12 MemTotal:       16 kB"), Some(("MemTotal", 16_384)));
-        assert_eq!(parse_memory(b"Node 0 HugePages_Total:     5"), Some(("HugePages_Total", 5)));
-        assert_eq!(parse_count(b"numa_hit 193460335812"), Some(("numa_hit", 193_460_335_812)));
+        assert_eq!(parse_memory(b"Node 12 MemTotal:       16 kB"), Some((&b"MemTotal"[..], 16_384)));
+        assert_eq!(parse_memory(b"Node 0 HugePages_Total:     5"), Some((&b"HugePages_Total"[..], 5)));
+        assert_eq!(parse_count(b"numa_hit 193460335812"), Some((&b"numa_hit"[..], 193_460_335_812)));
         assert_eq!(parse_memory(b"MemTotal: 1 kB"), None);
     }
 
@@ -222,9 +231,9 @@ mod tests {
         #[test]
         fn any_line_reads_back(node: u32, name in "[A-Za-z_]{1,20}", value: u64) {
             let line = format!("Node {node} {name}: {value}");
-            prop_assert_eq!(parse_memory(line.as_bytes()), Some((name.as_str(), value)));
+            prop_assert_eq!(parse_memory(line.as_bytes()), Some((name.as_bytes(), value)));
             let line = format!("{name} {value}");
-            prop_assert_eq!(parse_count(line.as_bytes()), Some((name.as_str(), value)));
+            prop_assert_eq!(parse_count(line.as_bytes()), Some((name.as_bytes(), value)));
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Pressure stall information of the node from `/proc/pressure`.
 
+use std::time::Duration;
+
 use crate::collectors::Collector;
+use crate::collectors::listing::RELIST_EVERY;
 use crate::family::{Family, NameSet};
 use crate::host::{Buffer, Host, Probe};
 use crate::moment::Moment;
@@ -10,6 +13,7 @@ use crate::trouble::Trouble;
 
 const SOURCE: &str = "/proc/pressure/{cpu,memory,io,irq}";
 const RESOURCES: [&str; 4] = ["cpu", "memory", "io", "irq"];
+const IRQ: usize = 3;
 
 const fn node(name: &'static str, help: &'static str) -> Family {
     Family::counter(NameSet::Node, name, "seconds", help).source(SOURCE).peers("node_exporter pressure")
@@ -90,13 +94,15 @@ fn parse_stall<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Option<Stall> {
 pub struct Pressure {
     probes: [Probe; 4],
     stalls: [Stalls; 4],
+    /// Kernels before 6.1 and some others have no `irq`; until then it is not looked for again.
+    no_irq_until: Duration,
 }
 
 impl Pressure {
     /// Pressure on this host.
     pub fn new(host: &Host) -> Self {
         let probe = |resource| host.attribute(host.path(&format!("proc/pressure/{resource}")));
-        Self { probes: RESOURCES.map(probe), stalls: Default::default() }
+        Self { probes: RESOURCES.map(probe), stalls: Default::default(), no_irq_until: Duration::ZERO }
     }
 }
 
@@ -109,17 +115,23 @@ impl Collector for Pressure {
         &FAMILIES
     }
 
-    fn read(&mut self, _now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
+    fn read(&mut self, now: Moment, buffer: &mut Buffer) -> Result<(), Trouble> {
         let mut trouble = None;
-        for (probe, stalls) in self.probes.iter_mut().zip(&mut self.stalls) {
-            *stalls = match probe.read(buffer) {
-                Ok(text) => parse(text),
+        for (at, (probe, stalls)) in self.probes.iter_mut().zip(&mut self.stalls).enumerate() {
+            *stalls = Stalls::default();
+            if at == IRQ && now.up < self.no_irq_until {
+                continue;
+            }
+            match probe.read(buffer) {
+                Ok(text) => *stalls = parse(text),
                 Err(this) => {
-                    // irq is missing before Linux 6.1: the first resource speaks for the source.
+                    if at == IRQ && this.is_absent() {
+                        self.no_irq_until = now.up + RELIST_EVERY;
+                    }
+                    // The first resource speaks for the source.
                     trouble.get_or_insert(this);
-                    Stalls::default()
                 }
-            };
+            }
         }
         let nothing = self.stalls.iter().all(|stalls| *stalls == Stalls::default());
         match trouble {

@@ -13,7 +13,7 @@ use crate::energy::Meter;
 use crate::family::{Family, NameSet};
 use crate::host::{Buffer, Host, Probe};
 use crate::moment::Moment;
-use crate::page::{Digits, Page, Value};
+use crate::page::{Digits, LegalName, Page, Value};
 use crate::scan;
 use crate::trouble::Trouble;
 use zones::{Domain, Limits, ZoneId};
@@ -278,7 +278,7 @@ impl Rapl {
             names.sort_unstable();
             names.dedup();
             for name in names {
-                page.family_named(&NODE_JOULES, &format!("node_rapl_{name}_joules_total"));
+                page.family_named(&NODE_JOULES, &LegalName::of(&format!("node_rapl_{name}_joules_total")));
                 for (id, zone) in live().filter(|(id, _)| id.domain.name() == name) {
                     if let Some(total) = self.meters.get(id).and_then(Meter::total) {
                         let index = Digits::of(u64::from(id.package.unwrap_or(0)));
@@ -378,11 +378,17 @@ impl Collector for Rapl {
         }
         for (number, package) in &packages {
             if let Some(watts) = package.deciwatts {
-                page.family_named(&COLLECTD_POWER, &format!("collectd_package_{number}_power_power"));
+                page.family_named(
+                    &COLLECTD_POWER,
+                    &LegalName::of(&format!("collectd_package_{number}_power_power")),
+                );
                 page.sample(&[], Value::Fixed(watts, 1));
             }
             if let Some(tdp) = package.tdp {
-                page.family_named(&COLLECTD_TDP, &format!("collectd_package_{number}_TDP_power_power"));
+                page.family_named(
+                    &COLLECTD_TDP,
+                    &LegalName::of(&format!("collectd_package_{number}_TDP_power_power")),
+                );
                 page.sample(&[], Value::Fixed(tdp, 6));
             }
         }

@@ -20,7 +20,7 @@ fn all_three(page: &mut Page) {
     page.sample(&[("room", b"caf\xff")], Value::Real(0.5));
     page.family(&MOVES);
     page.sample(&[], Value::Fixed(1234, 2));
-    page.family_named(&THEIRS, "collectd_mem ory");
+    page.family_named(&THEIRS, &LegalName::of("collectd_mem ory"));
     page.sample(&[("type", b"x")], Value::Count(7));
     page.sample(&[], Value::Count(8));
 }

@@ -276,6 +276,18 @@ fn a_source_that_goes_leaves_no_old_values_and_comes_back() {
 }
 
 #[test]
+fn pressure_of_interrupts_is_told_where_there_is_any_and_looked_for_again() {
+    let stalled = "node_pressure_irq_stalled_seconds_total";
+    let mut host = Watched::new(|tree| {
+        tree.proc(2, 1).remove("proc/pressure/irq");
+    });
+    assert_eq!((value(&host.samples(), stalled), host.down("pressure")), (None, None));
+    host.tree.proc(2, 1);
+    host.later(61);
+    assert_eq!(value(&host.samples(), stalled), Some("0.004711"));
+}
+
+#[test]
 fn the_age_of_what_is_sampled_is_told() {
     let mut host = full();
     host.later(7);

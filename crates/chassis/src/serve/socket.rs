@@ -12,13 +12,14 @@ use super::pulse::Pulse;
 pub(super) struct Socket<T> {
     inner: T,
     pulse: Arc<Pulse>,
+    read_ended: bool,
     write_closed: bool,
     write_blocked: bool,
 }
 
 impl<T> Socket<T> {
     pub(super) fn new(inner: T, pulse: Arc<Pulse>) -> Self {
-        Self { inner, pulse, write_closed: false, write_blocked: false }
+        Self { inner, pulse, read_ended: false, write_closed: false, write_blocked: false }
     }
 
     fn note_write<R>(&mut self, result: &Poll<R>) {
@@ -41,6 +42,8 @@ impl<T: AsyncRead + Unpin> AsyncRead for Socket<T> {
         ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
         if buf.filled().len() > before {
             self.pulse.bytes_read();
+        } else {
+            self.read_ended = buf.remaining() > 0;
         }
         Poll::Ready(Ok(()))
     }
@@ -82,6 +85,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<T> {
             this.pulse.lingers();
             ready!(Pin::new(&mut this.inner).poll_shutdown(cx))?;
             this.write_closed = true;
+        }
+        if this.read_ended {
+            return Poll::Ready(Ok(()));
         }
         let mut discarded = [0; 4096];
         loop {
