@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use serde::Deserialize;
 
 use crate::collectors::{SOURCES, Settings};
@@ -17,7 +17,21 @@ pub const MAX_CONFIG_FILE: u64 = 64 * 1024;
 
 /// Telemetry of this node for Prometheus: power, temperature, pressure, CPU, memory, network, disks and pods.
 #[derive(Clone, Debug, Default, Parser)]
-#[command(name = "tas-agent", version, max_term_width = 110)]
+#[command(
+    name = "tas-agent",
+    version,
+    max_term_width = 110,
+    after_help = "\
+Examples:
+  tas-agent                                          serve on port 9103, any path
+  tas-agent --explain                                what this host offers, and what is missing
+  tas-agent --once --names tas                       one page on standard output
+  tas-agent --listen 127.0.0.1:9103 --without pods   for this host alone, without its pods
+  tas-agent --root /host --web-config web.yml        in a container, with TLS and users
+  tas-agent --textfile-directory /var/lib/metrics    with what other programs measure
+
+All metrics: docs/metrics-agent.md. How to deploy it: docs/agent.md."
+)]
 pub struct Args {
     /// Address to serve on, or :PORT for all addresses [default: :9103]
     #[arg(long, value_name = "ADDR", env = "TAS_AGENT_LISTEN", value_parser = listen_address)]
@@ -84,9 +98,23 @@ pub struct Args {
     #[arg(long)]
     pub explain: bool,
 
+    /// How --explain says it: human or json [default: human]
+    #[arg(long, short, value_enum, value_name = "FORMAT", requires = "explain")]
+    pub output: Option<Output>,
+
     /// Write logs as JSON
     #[arg(long, env = "TAS_AGENT_LOG_JSON")]
     pub log_json: bool,
+}
+
+/// For whom something is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// A table for people.
+    #[default]
+    Human,
+    /// One JSON object.
+    Json,
 }
 
 /// The configuration file: the flags that make sense in it.

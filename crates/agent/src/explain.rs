@@ -1,30 +1,60 @@
-//! `--explain`: what this host offers, what is missing, and what it would take, as a table.
+//! `--explain`: what this host offers, what is missing, and what it would take, as a table or as JSON.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
+use serde::Serialize;
+
+use crate::args::Output;
 use crate::instruments::{Instruments, State};
 
-/// Writes the table.
-pub fn table(instruments: &Instruments, root: &Path) -> String {
-    let found = instruments.found();
-    let rows: Vec<[String; 4]> = instruments
-        .states()
-        .into_iter()
-        .map(|state| {
-            let found = found.iter().find(|(source, _)| *source == state.source);
-            row(&state, found.map_or("", |(_, found)| found.as_str()), root)
-        })
-        .collect();
-    render(&rows)
+/// How one source does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Row {
+    source: &'static str,
+    /// `ok`, or the reason as it is on the page.
+    state: &'static str,
+    /// What there is, or what went wrong.
+    found: String,
+    /// What would have to be different; empty if nothing.
+    needed: String,
 }
 
-fn row(state: &State, found: &str, root: &Path) -> [String; 4] {
-    let (word, told, needed) = match &state.down {
-        None => ("ok", found.to_owned(), String::new()),
-        Some(down) => (down.reason(), down.to_string(), needed(state.source, down.reason(), root)),
+/// Everything that is told.
+#[derive(Debug, Serialize)]
+struct Report {
+    root: String,
+    sources: Vec<Row>,
+}
+
+/// Writes the table, or the object.
+pub fn report(instruments: &Instruments, root: &Path, output: Output) -> Result<String, serde_json::Error> {
+    let found = instruments.found();
+    let told = |state: State| {
+        let found = found.iter().find(|(source, _)| *source == state.source);
+        row(&state, found.map_or("", |(_, found)| found.as_str()), root)
     };
-    [state.source.to_owned(), word.to_owned(), told, needed]
+    let sources: Vec<Row> = instruments.states().into_iter().map(told).collect();
+    match output {
+        Output::Human => Ok(render(&sources)),
+        Output::Json => {
+            let report = Report { root: root.display().to_string(), sources };
+            serde_json::to_string_pretty(&report).map(|text| text + "\n")
+        }
+    }
+}
+
+fn row(state: &State, found: &str, root: &Path) -> Row {
+    let source = state.source;
+    match &state.down {
+        None => Row { source, state: "ok", found: found.to_owned(), needed: String::new() },
+        Some(down) => Row {
+            source,
+            state: down.reason(),
+            found: down.to_string(),
+            needed: needed(source, down.reason(), root),
+        },
+    }
 }
 
 /// What would have to be different.
@@ -56,32 +86,20 @@ fn needed(source: &str, reason: &str, root: &Path) -> String {
     }
 }
 
-fn render(rows: &[[String; 4]]) -> String {
+fn render(rows: &[Row]) -> String {
     const HEADINGS: [&str; 4] = ["SOURCE", "STATE", "FOUND", "NEEDED"];
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([HEADINGS[column].len()]).max().unwrap_or(0)
+    let cells = |row: &'_ Row| -> [String; 4] {
+        [row.source.to_owned(), row.state.to_owned(), row.found.clone(), row.needed.clone()]
     };
-    let widths = [width(0), width(1), width(2)];
+    let lines: Vec<[String; 4]> =
+        std::iter::once(HEADINGS.map(str::to_owned)).chain(rows.iter().map(cells)).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let [a, b, c] = [0, 1, 2].map(width);
     let mut text = String::new();
-    let mut line = |cells: [&str; 4]| {
-        let _ = write!(
-            text,
-            "{:<a$}  {:<b$}  {:<c$}  {}",
-            cells[0],
-            cells[1],
-            cells[2],
-            cells[3],
-            a = widths[0],
-            b = widths[1],
-            c = widths[2]
-        );
+    for [source, state, found, needed] in &lines {
+        let _ = write!(text, "{source:<a$}  {state:<b$}  {found:<c$}  {needed}");
         text.truncate(text.trim_end().len());
         text.push('\n');
-    };
-    line(HEADINGS);
-    for row in rows {
-        line([&row[0], &row[1], &row[2], &row[3]]);
     }
     text
 }

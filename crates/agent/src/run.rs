@@ -89,8 +89,11 @@ async fn print(args: &Args, config: &Config) -> anyhow::Result<()> {
         tokio::time::sleep(ONCE).await;
     }
     let page = station.page(Format::Text, config.names).await?;
-    let text =
-        if args.explain { explain::table(&station.instruments(), &config.root).into_bytes() } else { page };
+    let text = if args.explain {
+        explain::report(&station.instruments(), &config.root, args.output.unwrap_or_default())?.into_bytes()
+    } else {
+        page
+    };
     match std::io::stdout().write_all(&text) {
         // Whoever reads may have seen enough.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

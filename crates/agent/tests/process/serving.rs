@@ -3,7 +3,9 @@
 use std::io::Read;
 use std::process::Command;
 
+use agent::args::Args;
 use agent::fixtures::Tree;
+use clap::Parser as _;
 
 use crate::started::Started;
 
@@ -124,6 +126,52 @@ fn explain_is_a_table_of_what_there_is_and_what_is_not() {
         |source: &str| text.lines().find(|line| line.starts_with(source)).unwrap_or_default().to_owned();
     assert!(line("cpu").contains("ok") && line("cpu").contains("2 CPUs"), "{text}");
     assert!(line("rapl").contains("absent") && line("rapl").contains("hardware with RAPL"), "{text}");
+}
+
+#[test]
+fn explain_tells_programs_the_same_as_people() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    Tree::at(directory.path()).proc(2, 1);
+    let root = format!("--root={}", directory.path().display());
+    let output = Command::new(env!("CARGO_BIN_EXE_tas-agent"))
+        .args([&root, "--explain", "--output=json", "--sources=cpu,edac"])
+        .output()
+        .expect("it runs");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let mc = directory.path().join("sys/devices/system/edac/mc");
+    let expected = serde_json::json!({
+        "root": directory.path(),
+        "sources": [
+            {"source": "cpu", "state": "ok", "found": "2 CPUs", "needed": ""},
+            {
+                "source": "edac",
+                "state": "absent",
+                "found": format!("{mc:?} is not there"),
+                "needed": format!(
+                    "ECC memory and its EDAC driver, or a read-only mount of it below {}",
+                    directory.path().display()
+                ),
+            },
+        ],
+    });
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn the_help_shows_how_it_is_used_and_every_example_is_understood() {
+    let help = Command::new(env!("CARGO_BIN_EXE_tas-agent")).arg("--help").output().expect("it runs");
+    let text = String::from_utf8(help.stdout).expect("UTF-8");
+    let examples: Vec<Vec<&str>> = text
+        .lines()
+        .skip_while(|line| *line != "Examples:")
+        .filter_map(|line| line.strip_prefix("  tas-agent")?.split("  ").next())
+        .map(|flags| flags.split_whitespace().collect())
+        .collect();
+    assert!(help.status.success() && examples.len() >= 5, "{text}");
+    for flags in examples {
+        let parsed = Args::try_parse_from(std::iter::once("tas-agent").chain(flags.iter().copied()));
+        assert!(parsed.is_ok(), "{flags:?}");
+    }
 }
 
 #[test]
