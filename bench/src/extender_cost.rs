@@ -36,10 +36,11 @@ struct Manner {
     tls: bool,
 }
 
-const MANNERS: [Manner; 3] = [
+const MANNERS: [Manner; 4] = [
     Manner { connections: 1, tls: false },
     Manner { connections: 8, tls: false },
     Manner { connections: 1, tls: true },
+    Manner { connections: 8, tls: true },
 ];
 
 /// What one round of one server measured.

@@ -108,6 +108,8 @@ pub struct JudgingHealth {
     pub from_the_future: u64,
     /// How often judging broke off; the view before stays in use.
     pub panics: u64,
+    /// Whether a view was published that was made after the first reading, whatever that brought.
+    pub after_reading: bool,
 }
 
 impl Health {
@@ -152,6 +154,8 @@ impl Health {
         }
         if self.judging.views == 0 {
             reasons.push("view: none published yet".to_owned());
+        } else if self.reading.attempts > 0 && !self.judging.after_reading {
+            reasons.push("view: the first reading is being judged".to_owned());
         }
         reasons
     }

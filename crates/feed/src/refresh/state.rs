@@ -59,6 +59,7 @@ pub struct Job {
     memory: Memory,
     inputs: Inputs,
     now: Timestamp,
+    after_reading: bool,
 }
 
 /// What came of it.
@@ -68,6 +69,7 @@ pub struct Done {
     memory: Memory,
     wake: Option<Timestamp>,
     took: Duration,
+    after_reading: bool,
 }
 
 impl Job {
@@ -75,7 +77,7 @@ impl Job {
     pub fn run(self) -> Done {
         let begun = Instant::now();
         let (view, memory, wake) = advance(&self.prev, self.memory, &self.inputs, self.now);
-        Done { view, memory, wake, took: begun.elapsed() }
+        Done { view, memory, wake, took: begun.elapsed(), after_reading: self.after_reading }
     }
 }
 
@@ -207,6 +209,7 @@ impl State {
             self.health.reading.error = None;
             self.health.metrics.clear();
             self.health_changed = true;
+            self.dirty |= !self.health.judging.after_reading;
             return None;
         }
         Some(Ask { at, step: self.step, wants, directory: Arc::clone(self.world.directory()) })
@@ -260,9 +263,9 @@ impl State {
         if succeeded {
             self.pending.push(reading);
             self.dirty = true;
-        } else if self.view.id.0 == 0 {
-            // Even the first view without a sample says which nodes and policies there are.
-            self.dirty = true;
+        } else {
+            // Whoever waits for the first reading waits for a view that was made after it, even if it brought nothing.
+            self.dirty |= !self.health.judging.after_reading;
         }
     }
 
@@ -324,7 +327,13 @@ impl State {
             nodes,
             samples,
         };
-        Job { prev: Arc::clone(&self.view), memory: std::mem::take(&mut self.memory), inputs, now }
+        Job {
+            prev: Arc::clone(&self.view),
+            memory: std::mem::take(&mut self.memory),
+            inputs,
+            now,
+            after_reading: self.health.reading.attempts > 0,
+        }
     }
 
     /// Takes the new view in, to be published.
@@ -335,6 +344,7 @@ impl State {
         self.took = done.took;
         let judging = &mut self.health.judging;
         judging.views += 1;
+        judging.after_reading |= done.after_reading;
         judging.view = self.view.id;
         judging.published = Some(now);
         judging.took = done.took;

@@ -219,6 +219,16 @@ fn readiness_names_what_is_missing_and_does_not_wait_for_prometheus() {
     judge(&mut state, at(0));
     assert_eq!(state.take_health().unwrap().unready(), [""; 0]);
 
+    // A view from before the first reading would let pods pass that its samples refuse.
+    let mut state = cluster(&["a"], vec![hot("p", Duration::ZERO)]);
+    let ask = state.ask(at(0)).unwrap();
+    judge(&mut state, at(0));
+    assert_eq!(state.take_health().unwrap().unready(), ["metrics: no reading attempted yet"]);
+    state.reading(answered(&ask, &[("a", "31", at(0))]), STEP);
+    assert_eq!(state.take_health().unwrap().unready(), ["view: the first reading is being judged"]);
+    assert_eq!(refused(&judge(&mut state, at(0)), "p", at(0)), ["a"]);
+    assert_eq!(state.take_health().unwrap().unready(), [""; 0]);
+
     // And with no policy there is nothing to read.
     let mut state = cluster(&["a"], vec![]);
     assert!(state.ask(at(0)).is_none());
