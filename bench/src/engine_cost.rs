@@ -18,7 +18,7 @@ const ROUNDS: u32 = 20;
 pub(crate) fn run() {
     refresh();
     crate::plan_cost::passes();
-    divan::Divan::default().run_benches();
+    divan::Divan::default().skip_regex("extender_cost").run_benches();
 }
 
 /// The budget's own figure: CPU of one refresh in steady state, and what it leaves resident.

@@ -2,6 +2,7 @@
 //!
 //! Both run as processes of their own and take turns in one run, so that noise meets both alike.
 
+mod allocations;
 mod bodies;
 pub(crate) mod caller;
 mod servers;
@@ -65,6 +66,7 @@ pub(crate) fn run() -> io::Result<()> {
         }
         both(&ours, &nothing, manner)?;
     }
+    allocations::print();
     Ok(())
 }
 

@@ -28,14 +28,24 @@ impl fmt::Display for Call {
 const POD: &str = r#"{"metadata":{"name":"web-7f9c","namespace":"default","uid":"6a1c","labels":{"app":"web","telemetry-policy":"policy-050"}},"spec":{"containers":[{"name":"web","image":"nginx:1.29","resources":{"limits":{"telemetry/scheduling":"1"}}}],"schedulerName":"default-scheduler"},"status":{"phase":"Pending"}}"#;
 
 impl Call {
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Self::FilterNames(_) | Self::FilterNodes(_) => "/scheduler/filter",
+            Self::PrioritizeNames(_) => "/scheduler/prioritize",
+        }
+    }
+
+    pub(crate) fn body(self) -> String {
+        let (nodes, names) = match self {
+            Self::FilterNames(count) | Self::PrioritizeNames(count) => ("null".to_owned(), names(count)),
+            Self::FilterNodes(count) => (node_list(count), "null".to_owned()),
+        };
+        format!(r#"{{"Pod":{POD},"Nodes":{nodes},"NodeNames":{names}}}"#)
+    }
+
     /// The whole HTTP request but for its last header, which says how long the answer should be.
     pub(crate) fn request(self) -> Vec<u8> {
-        let (path, nodes, names) = match self {
-            Self::FilterNames(count) => ("/scheduler/filter", "null".to_owned(), names(count)),
-            Self::PrioritizeNames(count) => ("/scheduler/prioritize", "null".to_owned(), names(count)),
-            Self::FilterNodes(count) => ("/scheduler/filter", node_list(count), "null".to_owned()),
-        };
-        let body = format!(r#"{{"Pod":{POD},"Nodes":{nodes},"NodeNames":{names}}}"#);
+        let (path, body) = (self.path(), self.body());
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
             body.len()

@@ -122,11 +122,8 @@ pub(crate) fn serve(kind: &str, tls: Option<&str>) -> io::Result<()> {
         let (_trigger, shutdown) = chassis::shutdown::channel();
         let counters = Arc::new(Counters::default());
         if kind == Kind::Ours.name() {
-            let view = engine_cost::view(engine_cost::NODES, engine_cost::POLICIES);
-            let extender =
-                Extender::new(Arc::new(arc_swap::ArcSwap::from_pointee(view)), extender::DEFAULT_SCORE_TOP);
             let port = SchedulerPort::new(
-                Arc::new(extender),
+                Arc::new(extender()),
                 BodyLimits::default(),
                 Room::new(usize::MAX),
                 Arc::new(|| at(1)),
@@ -138,6 +135,12 @@ pub(crate) fn serve(kind: &str, tls: Option<&str>) -> io::Result<()> {
         }
         Ok(())
     })
+}
+
+/// The extender on the largest cluster of the budgets.
+pub(crate) fn extender() -> Extender {
+    let view = engine_cost::view(engine_cost::NODES, engine_cost::POLICIES);
+    Extender::new(Arc::new(arc_swap::ArcSwap::from_pointee(view)), extender::DEFAULT_SCORE_TOP)
 }
 
 async fn do_nothing(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
