@@ -10,7 +10,7 @@ use engine::fixtures::{policy, rule};
 use engine::plan::{Namespaces, Settings};
 use engine::policy::{Combine, Mark, Mode, Operator, Policy, TaintEffect};
 use serde_json::{Value, json};
-use server::controller::Pause;
+use server::controller::{AT_ONCE, Pause};
 use stage::api_server::{ApiServer, Fault, refusal};
 use stage::{NODES, POLICIES, Stage, node};
 
@@ -51,6 +51,22 @@ async fn a_hot_node_gets_its_label_by_one_write_and_then_nothing_is_written_any_
     }
     stage.samples(&[("n1", "20"), ("n2", "20")]);
     assert_eq!(stage.on_nodes(SECOND).await, ["n1: labels {}"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_before_everything_was_seen_once() {
+    let server = ApiServer::default();
+    server.put(&format!("{NODES}/n1"), labelled("n1", "tas", "Apply"));
+    let mut stage = Stage::unlisted(server, &["n1"], vec![power()], Settings::default()).await;
+    stage.samples(&[("n1", "41")]);
+    stage.list_nodes().await;
+    assert_eq!(stage.pass(MINUTE).await, [], "whose label that is cannot be known without policies");
+    stage.list().await;
+    stage.samples(&[("n1", "41")]);
+    assert_eq!(stage.pass(SECOND).await.len(), 1, "the status");
+    // Nor before there is a view of it all.
+    let stage = Stage::new(ApiServer::default(), &["n1"], vec![power()]).await;
+    assert_eq!(stage.pass(MINUTE).await, []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +145,10 @@ async fn an_edit_that_changes_nothing_about_a_node_writes_nothing_on_it() {
     let lower = policy("power").deschedule(Combine::AnyOf, [rule("power", Operator::GreaterThan, "25")]);
     stage.edit(lower).await;
     let asked = stage.pass(SECOND).await;
-    assert!(asked.is_empty(), "the view has not caught up with the edit, so nobody speaks of it: {asked:?}");
+    assert!(asked.is_empty(), "nobody has looked at the edit yet, so nobody speaks of it: {asked:?}");
+    stage.facts();
+    let asked = stage.pass(MINUTE).await;
+    assert!(asked.is_empty(), "the view has not caught up with the edit: {asked:?}");
     stage.samples(&[("n1", "41")]);
     let asked = stage.pass(SECOND).await;
     assert_eq!(
@@ -196,6 +215,20 @@ async fn a_busy_api_server_is_left_alone_for_as_long_as_it_asks() {
     stage.samples(&[("n1", "41")]);
     assert_eq!(stage.pass(6 * SECOND).await.len(), 1, "not even the status is written");
     assert_eq!(stage.on_nodes(2 * SECOND).await, [format!("n1: {VIOLATING}")]);
+
+    // What is under way when it says so cannot be called back; of the rest of the plan nothing begins.
+    let names: Vec<String> = (0..100).map(|n| format!("n{n:02}")).collect();
+    let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut stage = Stage::new(ApiServer::default(), &nodes, vec![power()]).await;
+    stage.server.fault("n00", Fault::Busy(429, "7"));
+    stage.samples(&nodes.iter().map(|name| (*name, "41")).collect::<Vec<_>>());
+    let begun = stage.on_nodes(6 * SECOND).await;
+    assert!(begun.len() <= 2 * AT_ONCE, "{begun:?}");
+    stage.pass(MINUTE).await;
+    let missing = nodes.iter().filter(|name| {
+        stage.server.get(&format!("{NODES}/{name}"))["metadata"]["labels"]["power"] != "violating"
+    });
+    assert_eq!(missing.count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -246,6 +279,26 @@ async fn what_was_refused_and_is_not_wanted_any_more_wakes_nobody() {
     assert_eq!(stage.on_nodes(MINUTE).await, [""; 0]);
     let plans = stage.tally.counts().plans - before;
     assert!(plans <= 3, "{plans} plans in a minute in which nothing happens");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_refused_and_then_not_wanted_is_forgiven() {
+    let mut stage = Stage::new(ApiServer::default(), &["n1"], vec![power()]).await;
+    stage.server.fault("n1", Fault::Answer(403, refusal(403, "nodes is forbidden")));
+    stage.samples(&[("n1", "41")]);
+    assert_eq!(stage.on_nodes(SECOND).await.len(), 1);
+    assert_eq!(stage.events.asked(), [], "what was not stored is not told as done");
+    stage.samples(&[("n1", "20")]);
+    assert_eq!(stage.on_nodes(SECOND).await, [""; 0]);
+    stage.samples(&[("n1", "41")]);
+    assert_eq!(
+        stage.on_nodes(SECOND).await,
+        [format!("n1: {VIOLATING}")],
+        "it does not wait for half a minute"
+    );
+    let told: Vec<Value> =
+        stage.events.asked().into_iter().map(|asked| asked.sent["regarding"]["kind"].clone()).collect();
+    assert_eq!(told, [json!("TASPolicy"), json!("Node")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -326,6 +379,24 @@ async fn a_term_that_ends_in_the_middle_of_a_plan_ends_the_plan() {
         .map(|(_, n)| n)
         .sum();
     assert!(fenced >= 1, "{:?}", stage.tally.counts().writes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_leads_again_after_another_did_begins_anew() {
+    let mut stage = Stage::new(ApiServer::default(), &["n1", "n2"], vec![power()]).await;
+    stage.samples(&[("n1", "20"), ("n2", "41")]);
+    assert_eq!(stage.on_nodes(SECOND).await.len(), 1);
+    assert_eq!(stage.tally.counts().violating.len(), 1);
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/tas-system/leases/tas-controller";
+    let held_by = |holder: &str| json!({"metadata": {"name": "tas-controller"}, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}});
+    stage.server.put(lease, held_by("other"));
+    stage.pass(5 * SECOND).await;
+    assert_eq!((stage.leadership.term(), stage.tally.counts().violating.len()), (None, 0));
+    stage.server.put(lease, held_by(""));
+    stage.pass(20 * SECOND).await;
+    assert!(stage.leadership.term().is_some());
+    stage.samples(&[("n1", "41"), ("n2", "41")]);
+    assert_eq!(stage.on_nodes(SECOND).await, [format!("n1: {VIOLATING}")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -413,10 +484,27 @@ async fn taints_of_others_stay_as_they_are() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn labels_and_taints_of_a_node_are_written_one_on_top_of_the_other() {
+    let mut hot = power();
+    hot.deschedule.as_mut().unwrap().marks = [Mark::Label, Mark::Taint(TaintEffect::NoSchedule)].into();
+    let settings = Settings { may_taint: Namespaces::All, ..Settings::default() };
+    let mut stage = Stage::with(ApiServer::default(), &["n1"], vec![hot], settings).await;
+    stage.samples(&[("n1", "41")]);
+    let taint =
+        json!({"key": "telemetry-aware.github.io/power", "value": "violating", "effect": "NoSchedule"});
+    assert_eq!(
+        stage.on_nodes(MINUTE).await,
+        [format!("n1: {VIOLATING}"), format!("n1: off null taints [{taint}]")],
+        "the second names the edition that the first has made, or it would be refused"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_definition_that_drops_our_status_gets_what_it_keeps_and_not_again_and_again() {
     let server = ApiServer::default();
     server.prune_statuses();
     let mut stage = Stage::new(server, &["n1"], vec![power()]).await;
+    stage.definition = Some("it drops our fields".to_owned());
     let mut statuses = 0;
     for _ in 0..60 {
         stage.samples(&[("n1", "20")]);
@@ -425,6 +513,11 @@ async fn a_definition_that_drops_our_status_gets_what_it_keeps_and_not_again_and
     assert_eq!(statuses, 1);
     let status = &stage.server.get(&format!("{POLICIES}/power"))["status"];
     assert_eq!(*status, json!({"compliance": "Compliant", "message": "no node violates the policy"}));
+    stage.samples(&[("n1", "41")]);
+    let sent = stage.pass(MINUTE).await.into_iter().filter(|asked| asked.said.contains("/status?"));
+    let sent: Vec<Value> = sent.map(|asked| asked.sent["status"].clone()).collect();
+    let told = json!({"compliance": "Violating", "message": "1 of 1 nodes violates: n1 (power over 30)"});
+    assert_eq!(sent, [told], "what would be dropped is not even sent");
 }
 
 #[tokio::test(start_paused = true)]

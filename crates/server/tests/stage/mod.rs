@@ -51,6 +51,8 @@ pub(crate) struct Stage {
     generations: BTreeMap<String, i64>,
     /// Policies that nobody understands.
     pub(crate) unreadable: Vec<String>,
+    /// What is wrong with the installed definition.
+    pub(crate) definition: Option<String>,
 }
 
 /// A node as the API server holds it.
@@ -65,6 +67,18 @@ impl Stage {
     }
 
     pub(crate) async fn with(
+        server: ApiServer,
+        nodes: &[&str],
+        policies: Vec<Policy>,
+        settings: Settings,
+    ) -> Self {
+        let mut stage = Self::unlisted(server, nodes, policies, settings).await;
+        stage.list().await;
+        stage
+    }
+
+    /// The same before its watches have listed anything.
+    pub(crate) async fn unlisted(
         server: ApiServer,
         nodes: &[&str],
         policies: Vec<Policy>,
@@ -143,6 +157,7 @@ impl Stage {
             running,
             generations: BTreeMap::new(),
             unreadable: Vec::new(),
+            definition: None,
         };
         stage.leadership.begins().await;
         for policy in stage.scene.inputs.policies.clone() {
@@ -153,7 +168,6 @@ impl Stage {
                 stage.server.put(&path, stage.policy_object(&name, &json!({})));
             }
         }
-        stage.list().await;
         stage
     }
 
@@ -168,6 +182,15 @@ impl Stage {
 
     /// Plays what a first list brings.
     pub(crate) async fn list(&mut self) {
+        self.list_nodes().await;
+        let policies: Vec<Value> =
+            self.generations.keys().map(|name| self.server.get(&format!("{POLICIES}/{name}"))).collect();
+        self.see(Sighting::Policies(Delta::Replaced(policies.into_iter().map(read).collect()))).await;
+        self.see(Sighting::Pods(Delta::Replaced(Vec::new()))).await;
+    }
+
+    /// Plays what the first list of nodes brings.
+    pub(crate) async fn list_nodes(&self) {
         let nodes: Vec<Value> = self
             .scene
             .inputs
@@ -176,11 +199,7 @@ impl Stage {
             .iter()
             .map(|name| self.server.get(&format!("{NODES}/{name}")))
             .collect();
-        let policies: Vec<Value> =
-            self.generations.keys().map(|name| self.server.get(&format!("{POLICIES}/{name}"))).collect();
         self.see(Sighting::Nodes(Delta::Replaced(nodes.into_iter().map(read).collect()))).await;
-        self.see(Sighting::Policies(Delta::Replaced(policies.into_iter().map(read).collect()))).await;
-        self.see(Sighting::Pods(Delta::Replaced(Vec::new()))).await;
     }
 
     /// Plays the watch: a node as the API server holds it now.
@@ -231,9 +250,19 @@ impl Stage {
             self.scene.sample(node, "power", value, now);
         }
         self.scene.advance(now);
+        self.facts();
+        let view = self.scene.view.clone();
+        let id = view.id;
+        self.published.view.store(Arc::new(view));
+        self.published.renewed.send_replace(id);
+    }
+
+    /// Publishes what is known of the policies, which may be ahead of the view.
+    pub(crate) fn facts(&self) {
         let synced = WatchHealth { synced: true, ..WatchHealth::default() };
         let mut health = Health {
             watches: Watched::ALL.into_iter().map(|watched| (watched, synced.clone())).collect(),
+            definition: self.definition.clone(),
             ..Health::default()
         };
         health.reading.attempts = 1;
@@ -257,11 +286,7 @@ impl Stage {
                 PolicyFacts { key: key.clone(), generation: 0, policy: None, problems: vec![], unreadable };
             health.policies.insert(key, facts);
         }
-        let view = self.scene.view.clone();
-        let id = view.id;
-        self.published.view.store(Arc::new(view));
         self.published.health.store(Arc::new(health));
-        self.published.renewed.send_replace(id);
     }
 
     /// Lets so much time pass, in which everything that is due happens; tells what was asked for.
