@@ -53,7 +53,7 @@ pub fn plan(view: &View, observed: &Observed, ledger: Ledger, now: Timestamp) ->
         now,
         plan: Plan::default(),
         kicks: 0,
-        held: Vec::new(),
+        held: vec![Held::default(); subjects.len()].into(),
         foreign: BTreeMap::new(),
         unwritable: BTreeMap::new(),
     };
@@ -65,19 +65,15 @@ pub fn plan(view: &View, observed: &Observed, ledger: Ledger, now: Timestamp) ->
         for node in &nodes {
             let mut record = records.remove(node.name).unwrap_or_default();
             desk.look(node, &record, &mut draft);
-            pass.node(node, &mut draft, &mut record, &mut ledger);
+            pass.node(node, &desk, &mut draft, &mut record, &mut ledger);
             if !record.is_empty(now) {
                 ledger.nodes.insert(node.name.clone(), record);
             }
         }
     }
     drop(slots);
-    let held = std::mem::take(&mut pass.held);
-    for (cause, policy) in held {
-        match policy.and_then(|place| subjects.get_mut(place)) {
-            Some(subject) => subject.outcome.held.add(cause, 1),
-            None => pass.plan.held.add(cause, 1),
-        }
+    for (subject, held) in subjects.iter_mut().zip(&pass.held) {
+        subject.outcome.held.add_all(held);
     }
     for (place, node) in std::mem::take(&mut pass.foreign) {
         subjects[place].outcome.foreign = Some(node);
@@ -116,7 +112,8 @@ struct Pass<'a> {
     now: Timestamp,
     plan: Plan,
     kicks: usize,
-    held: Vec<(HeldBy, Option<usize>)>,
+    /// By policy, what is held back on nodes.
+    held: Box<[Held]>,
     /// By policy, the first node whose label belongs to somebody else.
     foreign: BTreeMap<usize, NodeName>,
     /// By policy, the first node that the API server does not let us write on.
@@ -125,26 +122,35 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     /// Writes the draft into the plan, unless something holds it back.
-    fn node(&mut self, node: &Node<'_>, draft: &mut Draft, record: &mut NodeRecord, ledger: &mut Ledger) {
+    fn node<'d>(
+        &mut self,
+        node: &Node<'d>,
+        desk: &Desk<'d, '_>,
+        draft: &mut Draft<'d>,
+        record: &mut NodeRecord,
+        ledger: &mut Ledger,
+    ) {
         let (now, settings) = (self.now, &self.observed.settings);
         let limits = &settings.limits;
         self.wake_at(draft.release);
-        for (cause, policy) in &draft.held {
+        for &(cause, policy) in &draft.held {
             if let (HeldBy::ForeignLabel, Some(policy)) = (cause, policy) {
-                self.foreign.entry(*policy).or_insert_with(|| node.name.clone());
+                self.foreign.entry(policy).or_insert_with(|| node.name.clone());
             }
+            self.hold(cause, policy);
         }
-        self.held.append(&mut draft.held);
         record.unknown = draft.take_unknown();
         record.woken = record.woken.filter(|at| now.since(*at) <= settings.sync_period.saturating_mul(3));
         let refused = self.observed.refused.get(node.name);
         if draft.changes() {
             let why = refused.and_then(|refused| refused.why.as_ref()).filter(|_| !settings.paused);
             if let Some(why) = why {
-                for policy in draft.doers.iter().flatten() {
-                    self.unwritable.entry(*policy).or_insert_with(|| (node.name.clone(), Arc::clone(why)));
+                for policy in draft.doers() {
+                    if let Some(policy) = policy {
+                        self.unwritable.entry(policy).or_insert_with(|| (node.name.clone(), Arc::clone(why)));
+                    }
+                    self.hold(HeldBy::Refused, policy);
                 }
-                self.held.extend(draft.doers.iter().map(|policy| (HeldBy::Refused, *policy)));
             }
             // It takes no room from those that can be written.
             if !settings.paused && self.waits(refused) {
@@ -162,21 +168,12 @@ impl Pass<'_> {
                 None
             };
             if let Some(cause) = cause {
-                self.held.extend(draft.doers.iter().map(|policy| (cause, *policy)));
-                return;
+                return draft.doers().for_each(|policy| self.hold(cause, policy));
             }
             // There is room in both, as was just asked.
             let _ = (record.writes.take(limits.node, now), ledger.cluster.take(limits.cluster, now));
             record.woken = Some(now);
-            self.plan.nodes.push(NodeChange {
-                node: node.name.clone(),
-                labels: draft.relabel.then(|| draft.labels.drain(..).collect()),
-                adopts: draft.adopts.drain(..).collect(),
-                leftovers: draft.leftovers.drain(..).collect(),
-                taints: draft.retaint.then(|| draft.taints.drain(..).collect()),
-                kick: None,
-                deeds: draft.deeds.drain(..).collect(),
-            });
+            self.plan.nodes.push(desk.change(node, draft));
         } else if let Some(policy) = node.ix.and_then(|ix| self.recovered.get(&ix).copied()) {
             if !self.waits(refused) {
                 self.kick(node, policy, record, ledger);
@@ -184,6 +181,11 @@ impl Pass<'_> {
         } else if refused.is_some() {
             self.plan.settled.push(node.name.clone());
         }
+    }
+
+    /// Counts a mark that is held back, from a policy or from none that exists.
+    fn hold(&mut self, cause: HeldBy, policy: Option<usize>) {
+        policy.map_or(&mut self.plan.held, |place| &mut self.held[place]).add(cause, 1);
     }
 
     /// Whether a refusal is too fresh to try again.

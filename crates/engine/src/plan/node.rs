@@ -1,6 +1,8 @@
 //! One node: what it carries beside what it should carry, and the one change that makes up the difference.
 
-use super::change::{Act, Deed};
+use std::sync::Arc;
+
+use super::change::{Act, Deed, NodeChange};
 use super::ledger::NodeRecord;
 use super::marks::{LabelKey, MarkKey, NodeLabel, Owner, SeenLabel, Taint};
 use super::outcome::HeldBy;
@@ -10,25 +12,39 @@ use crate::policy::TaintEffect;
 use crate::reason::Reason;
 use crate::time::Timestamp;
 
-/// What a look at a node yields; kept from node to node for its room alone.
+/// What a look at a node yields; kept from node to node for its room alone. It only points at things: of most nodes
+/// nothing is written.
 #[derive(Default)]
-pub(super) struct Draft {
+pub(super) struct Draft<'d> {
     /// Whether the labels are to be written: we lack one, own a wrong one, or own none that we should.
-    pub(super) relabel: bool,
-    pub(super) labels: Vec<NodeLabel>,
-    pub(super) adopts: Vec<LabelKey>,
-    pub(super) leftovers: Vec<NodeLabel>,
-    pub(super) retaint: bool,
-    pub(super) taints: Vec<Taint>,
-    pub(super) deeds: Vec<Deed>,
+    relabel: bool,
+    labels: Vec<(&'d LabelKey, &'d Arc<str>)>,
+    adopts: Vec<&'d LabelKey>,
+    leftovers: Vec<&'d NodeLabel>,
+    retaint: bool,
+    taints: Vec<(&'d Arc<str>, TaintEffect)>,
+    intents: Vec<Intent<'d>>,
     /// Marks that are held back whatever is written, and the policy they are held back from.
     pub(super) held: Vec<(HeldBy, Option<usize>)>,
-    /// The policy of each deed.
-    pub(super) doers: Vec<Option<usize>>,
-    /// Marks that stand although nobody knows whether they hold, and since when.
+    /// Marks that stand although nobody knows whether they hold, and since when; in order.
     unknown: Vec<(MarkKey, Timestamp)>,
     /// When the first of them is released.
     pub(super) release: Option<Timestamp>,
+}
+
+/// A deed that may be done; why is worked out only if it is.
+struct Intent<'d> {
+    act: Act,
+    mark: MarkKey,
+    policy: Option<usize>,
+    why: Option<Why<'d>>,
+}
+
+/// What can say why a mark changes.
+#[derive(Clone, Copy)]
+enum Why<'d> {
+    Label(&'d LabelSlot<'d>),
+    Taint(&'d TaintSlot<'d>),
 }
 
 /// What stays the same from node to node.
@@ -47,15 +63,15 @@ enum Frozen {
     Released,
 }
 
-impl Desk<'_, '_> {
+impl<'d> Desk<'d, '_> {
     /// Looks at a node; `draft` is overwritten.
-    pub(super) fn look(&self, node: &Node<'_>, record: &NodeRecord, draft: &mut Draft) {
+    pub(super) fn look(&self, node: &Node<'d>, record: &NodeRecord, draft: &mut Draft<'d>) {
         draft.clear();
         self.labels(node, record, draft);
         self.taints(node, record, draft);
     }
 
-    fn labels(&self, node: &Node<'_>, record: &NodeRecord, draft: &mut Draft) {
+    fn labels(&self, node: &Node<'d>, record: &NodeRecord, draft: &mut Draft<'d>) {
         let (mut slots, mut seen) =
             (self.slots.labels.iter().peekable(), node.marks.labels().iter().peekable());
         loop {
@@ -85,19 +101,19 @@ impl Desk<'_, '_> {
     /// A label that some policy may ask for.
     fn slot(
         &self,
-        slot: &LabelSlot<'_>,
-        seen: Option<&SeenLabel>,
-        node: &Node<'_>,
+        slot: &'d LabelSlot<'d>,
+        seen: Option<&'d SeenLabel>,
+        node: &Node<'d>,
         record: &NodeRecord,
-        draft: &mut Draft,
+        draft: &mut Draft<'d>,
     ) {
         let finding = self.slots.finding(slot, node, self.now);
         let Some(seen) = seen else {
             if let Some(value) = finding.value {
                 draft.relabel = true;
-                draft.labels.push(NodeLabel { key: slot.key.clone(), value: value.clone() });
-                let reason = slot.reason(finding.policy, node, self.now);
-                self.deed(Act::Added, MarkKey::Label(slot.key.clone()), Some(finding.policy), reason, draft);
+                draft.labels.push((&slot.key, value));
+                let mark = MarkKey::Label(slot.key.clone());
+                draft.intend(Act::Added, mark, Some(finding.policy), Some(Why::Label(slot)));
             }
             return;
         };
@@ -115,66 +131,26 @@ impl Desk<'_, '_> {
             match self.freeze(MarkKey::Label(slot.key.clone()), record, draft) {
                 Frozen::Stays => {
                     draft.held.push((HeldBy::Unknown, Some(finding.policy)));
-                    self.keep(seen, finding.policy, draft);
+                    draft.keep(seen, finding.policy);
                     return;
                 }
                 Frozen::Released => removal = Act::Released,
             }
         }
-        self.settle(slot, seen, &finding, removal, node, draft);
-    }
-
-    /// The label gets the value that is certain, or goes.
-    fn settle(
-        &self,
-        slot: &LabelSlot<'_>,
-        seen: &SeenLabel,
-        finding: &Finding<'_>,
-        removal: Act,
-        node: &Node<'_>,
-        draft: &mut Draft,
-    ) {
-        let mark = || MarkKey::Label(slot.key.clone());
-        let reason = || slot.reason(finding.policy, node, self.now);
-        match finding.value {
-            Some(value) if *value == seen.label.value => self.keep(seen, finding.policy, draft),
-            Some(value) => {
-                draft.relabel = true;
-                if seen.owner != Owner::Ours {
-                    draft.adopts.push(slot.key.clone());
-                }
-                draft.labels.push(NodeLabel { key: slot.key.clone(), value: value.clone() });
-                self.deed(Act::Changed, mark(), Some(finding.policy), reason(), draft);
-            }
-            None => {
-                draft.take_off(seen);
-                let reason = if removal == Act::Released { reason() } else { None };
-                self.deed(removal, mark(), Some(finding.policy), reason, draft);
-            }
-        }
-    }
-
-    /// The label is right as it is; one that somebody else wrote is taken over.
-    fn keep(&self, seen: &SeenLabel, policy: usize, draft: &mut Draft) {
-        draft.labels.push(seen.label.clone());
-        if seen.owner == Owner::Foreign {
-            draft.relabel = true;
-            draft.adopts.push(seen.label.key.clone());
-            self.deed(Act::Adopted, MarkKey::Label(seen.label.key.clone()), Some(policy), None, draft);
-        }
+        draft.settle(slot, seen, &finding, removal);
     }
 
     /// A label that no policy asks for.
-    fn unasked(&self, seen: &SeenLabel, record: &NodeRecord, draft: &mut Draft) {
+    fn unasked(&self, seen: &'d SeenLabel, record: &NodeRecord, draft: &mut Draft<'d>) {
         let mark = || MarkKey::Label(seen.label.key.clone());
         if seen.owner != Owner::Foreign && self.slots.silent.contains(seen.label.key.policy()) {
             if let Frozen::Stays = self.freeze(mark(), record, draft) {
                 draft.held.push((HeldBy::Unknown, None));
-                draft.labels.push(seen.label.clone());
+                draft.labels.push((&seen.label.key, &seen.label.value));
                 return;
             }
             draft.relabel = true;
-            return self.deed(Act::Released, mark(), None, None, draft);
+            return draft.intend(Act::Released, mark(), None, None);
         }
         if !self.slots.may_change(seen) {
             return;
@@ -185,37 +161,30 @@ impl Desk<'_, '_> {
             // Somebody else may hold on to it; that is theirs then.
             draft.relabel = true;
         }
-        self.deed(Act::Swept, mark(), None, None, draft);
+        draft.intend(Act::Swept, mark(), None, None);
     }
 
-    fn taints(&self, node: &Node<'_>, record: &NodeRecord, draft: &mut Draft) {
+    fn taints(&self, node: &Node<'d>, record: &NodeRecord, draft: &mut Draft<'d>) {
         let mut seen = node.marks.taints();
         for slot in &self.slots.taints {
             let before = seen.iter().position(|taint| taint.policy >= slot.policy).unwrap_or(seen.len());
             let (unasked, rest) = seen.split_at(before);
-            self.unasked_taints(unasked, draft);
+            draft.sweep(unasked);
             let mine = rest.iter().position(|taint| taint.policy != slot.policy).unwrap_or(rest.len());
             let (mine, rest) = rest.split_at(mine);
             seen = rest;
             self.taint_slot(slot, mine, node, record, draft);
         }
-        self.unasked_taints(seen, draft);
-    }
-
-    fn unasked_taints(&self, seen: &[Taint], draft: &mut Draft) {
-        for taint in seen {
-            draft.retaint = true;
-            self.deed(Act::Swept, MarkKey::Taint(taint.policy.clone()), None, None, draft);
-        }
+        draft.sweep(seen);
     }
 
     fn taint_slot(
         &self,
-        slot: &TaintSlot<'_>,
-        seen: &[Taint],
-        node: &Node<'_>,
+        slot: &'d TaintSlot<'d>,
+        seen: &'d [Taint],
+        node: &Node<'d>,
         record: &NodeRecord,
-        draft: &mut Draft,
+        draft: &mut Draft<'d>,
     ) {
         let (certain, unsure, policy) = slot.finding(node, self.now);
         let mark = || MarkKey::Taint(slot.policy.clone());
@@ -235,7 +204,7 @@ impl Desk<'_, '_> {
             }
         }
         if let Some(effect) = wanted {
-            draft.taints.push(Taint { policy: slot.policy.clone(), effect });
+            draft.taints.push((&slot.policy, effect));
         }
         let act = match (wanted, seen) {
             (None, []) => return,
@@ -245,15 +214,20 @@ impl Desk<'_, '_> {
             (None, _) => removal,
         };
         draft.retaint = true;
-        let reason = if act == Act::Removed { None } else { slot.reason(policy, node, self.now) };
-        self.deed(act, mark(), Some(policy), reason, draft);
+        let why = (act != Act::Removed).then_some(Why::Taint(slot));
+        draft.intend(act, mark(), Some(policy), why);
     }
 
     /// Notes since when a mark stands that nobody can judge.
-    fn freeze(&self, mark: MarkKey, record: &NodeRecord, draft: &mut Draft) -> Frozen {
-        let before = record.unknown.iter().find(|(other, _)| *other == mark).map(|(_, since)| *since);
+    fn freeze(&self, mark: MarkKey, record: &NodeRecord, draft: &mut Draft<'d>) -> Frozen {
+        // Mostly the same marks stand as before, and so at the same place.
+        let place = draft.unknown.len();
+        let before = record.unknown.get(place).filter(|(other, _)| *other == mark).or_else(|| {
+            let found = record.unknown.binary_search_by(|(other, _)| other.cmp(&mark));
+            found.ok().and_then(|place| record.unknown.get(place))
+        });
         // A clock that was put back must not make this last.
-        let since = before.map_or(self.now, |since| since.min(self.now));
+        let since = before.map_or(self.now, |(_, since)| (*since).min(self.now));
         draft.unknown.push((mark, since));
         let release = since.after(self.hold);
         if release <= self.now {
@@ -263,56 +237,110 @@ impl Desk<'_, '_> {
         Frozen::Stays
     }
 
-    fn deed(
-        &self,
-        act: Act,
-        mark: MarkKey,
-        policy: Option<usize>,
-        reason: Option<Reason>,
-        draft: &mut Draft,
-    ) {
-        let name = policy.and_then(|place| self.subjects.get(place)).map(|subject| subject.policy.clone());
-        draft.deeds.push(Deed { act, mark, policy: name, reason });
-        draft.doers.push(policy);
+    /// The draft as the change that it asks for.
+    pub(super) fn change(&self, node: &Node<'d>, draft: &mut Draft<'d>) -> NodeChange {
+        let labels =
+            draft.labels.iter().map(|&(key, value)| NodeLabel { key: key.clone(), value: value.clone() });
+        let taints = draft.taints.iter().map(|&(policy, effect)| Taint { policy: policy.clone(), effect });
+        NodeChange {
+            node: node.name.clone(),
+            labels: draft.relabel.then(|| labels.collect()),
+            adopts: draft.adopts.iter().copied().cloned().collect(),
+            leftovers: draft.leftovers.iter().copied().cloned().collect(),
+            taints: draft.retaint.then(|| taints.collect()),
+            kick: None,
+            deeds: draft.intents.drain(..).map(|intent| self.deed(intent, node)).collect(),
+        }
+    }
+
+    fn deed(&self, Intent { act, mark, policy, why }: Intent<'d>, node: &Node<'d>) -> Deed {
+        let reason = policy.zip(why).and_then(|(policy, why)| why.reason(policy, node, self.now));
+        let policy = policy.and_then(|place| self.subjects.get(place)).map(|subject| subject.policy.clone());
+        Deed { act, mark, policy, reason }
     }
 }
 
-impl Draft {
+impl Why<'_> {
+    fn reason(self, policy: usize, node: &Node<'_>, now: Timestamp) -> Option<Reason> {
+        match self {
+            Self::Label(slot) => slot.reason(policy, node, now),
+            Self::Taint(slot) => slot.reason(policy, node, now),
+        }
+    }
+}
+
+impl<'d> Draft<'d> {
     fn clear(&mut self) {
-        let Self {
-            relabel,
-            labels,
-            adopts,
-            leftovers,
-            retaint,
-            taints,
-            deeds,
-            held,
-            doers,
-            unknown,
-            release,
-        } = self;
+        let Self { relabel, labels, adopts, leftovers, retaint, taints, intents, held, unknown, release } =
+            self;
         (*relabel, *retaint, *release) = (false, false, None);
         labels.clear();
         adopts.clear();
         leftovers.clear();
         taints.clear();
-        deeds.clear();
+        intents.clear();
         held.clear();
-        doers.clear();
         unknown.clear();
     }
 
-    fn take_off(&mut self, seen: &SeenLabel) {
+    /// The label gets the value that is certain, or goes.
+    fn settle(&mut self, slot: &'d LabelSlot<'d>, seen: &'d SeenLabel, finding: &Finding<'d>, removal: Act) {
+        let (mark, why) = (|| MarkKey::Label(slot.key.clone()), Some(Why::Label(slot)));
+        match finding.value {
+            Some(value) if *value == seen.label.value => self.keep(seen, finding.policy),
+            Some(value) => {
+                self.relabel = true;
+                if seen.owner != Owner::Ours {
+                    self.adopts.push(&slot.key);
+                }
+                self.labels.push((&slot.key, value));
+                self.intend(Act::Changed, mark(), Some(finding.policy), why);
+            }
+            None => {
+                self.take_off(seen);
+                let why = why.filter(|_| removal == Act::Released);
+                self.intend(removal, mark(), Some(finding.policy), why);
+            }
+        }
+    }
+
+    /// The label is right as it is; one that somebody else wrote is taken over.
+    fn keep(&mut self, seen: &'d SeenLabel, policy: usize) {
+        self.labels.push((&seen.label.key, &seen.label.value));
+        if seen.owner == Owner::Foreign {
+            self.relabel = true;
+            self.adopts.push(&seen.label.key);
+            self.intend(Act::Adopted, MarkKey::Label(seen.label.key.clone()), Some(policy), None);
+        }
+    }
+
+    fn take_off(&mut self, seen: &'d SeenLabel) {
         self.relabel |= seen.owner != Owner::Foreign;
         if seen.owner != Owner::Ours {
-            self.leftovers.push(seen.label.clone());
+            self.leftovers.push(&seen.label);
         }
+    }
+
+    /// Taints that no policy asks for.
+    fn sweep(&mut self, taints: &[Taint]) {
+        for taint in taints {
+            self.retaint = true;
+            self.intend(Act::Swept, MarkKey::Taint(taint.policy.clone()), None, None);
+        }
+    }
+
+    fn intend(&mut self, act: Act, mark: MarkKey, policy: Option<usize>, why: Option<Why<'d>>) {
+        self.intents.push(Intent { act, mark, policy, why });
     }
 
     /// Whether there is something to write.
     pub(super) fn changes(&self) -> bool {
         self.relabel || self.retaint || !self.leftovers.is_empty()
+    }
+
+    /// The policy of each deed.
+    pub(super) fn doers(&self) -> impl Iterator<Item = Option<usize>> + '_ {
+        self.intents.iter().map(|intent| intent.policy)
     }
 
     pub(super) fn take_unknown(&mut self) -> Vec<(MarkKey, Timestamp)> {
