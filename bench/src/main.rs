@@ -2,7 +2,9 @@
 //! noisy. `cargo xtask bench NAME`.
 
 mod agent_cost;
+mod arena;
 mod cpu;
+mod enforcement_cost;
 mod engine_cost;
 mod extender_cost;
 mod peers;
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["agent"] => agent_cost::run(),
+        ["enforcement", rest @ ..] => enforcement_cost::run(rest),
         ["engine"] => {
             engine_cost::run();
             Ok(())
@@ -30,7 +33,7 @@ fn main() -> ExitCode {
         ["extender-server", kind, tls] => extender_cost::serve(kind, Some(tls)),
         other => {
             eprintln!(
-                "no measurement is called {:?}; there are: agent, engine, extender, serve",
+                "no measurement is called {:?}; there are: agent, enforcement, engine, extender, serve",
                 other.join(" ")
             );
             return ExitCode::from(2);

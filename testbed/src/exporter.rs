@@ -48,7 +48,19 @@ impl Exporter {
 
     /// From the next scrape on, `metric{node="NODE"}` has this value.
     pub fn set(&self, metric: &str, node: &str, value: f64) {
-        held(&self.page).values.entry(metric.to_owned()).or_default().insert(node.to_owned(), value);
+        self.set_all([(metric, node, value)]);
+    }
+
+    /// The same for many: a scrape sees all of them or none.
+    pub fn set_all<M, N>(&self, values: impl IntoIterator<Item = (M, N, f64)>)
+    where
+        M: Into<String>,
+        N: Into<String>,
+    {
+        let mut page = held(&self.page);
+        for (metric, node, value) in values {
+            page.values.entry(metric.into()).or_default().insert(node.into(), value);
+        }
     }
 
     /// From the next scrape on, there is no such series.
