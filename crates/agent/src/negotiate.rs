@@ -88,6 +88,12 @@ mod tests {
     }
 
     #[test]
+    fn ranges_past_the_limit_are_not_looked_at() {
+        let after = |others: usize| format!("{}gzip", "br,".repeat(others));
+        assert!(takes_gzip(&after(MAX_RANGES - 1)) && !takes_gzip(&after(MAX_RANGES)));
+    }
+
+    #[test]
     fn gzip_is_taken_unless_refused() {
         let cases =
             [("gzip", true), ("deflate, gzip;q=0.5", true), ("gzip;q=0", false), ("", false), ("br", false)];

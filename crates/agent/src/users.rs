@@ -153,6 +153,44 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_password_is_looked_at_as_far_as_bcrypt_does_and_no_further() {
+        let hash = bcrypt::hash("a".repeat(MAX_PASSWORD), 4).expect("hashing works");
+        let users = Users::new(BTreeMap::from([("alice".to_owned(), hash)]));
+        // "alice:" and three times 24 letters.
+        let right = format!("Basic YWxpY2U6{}", "YWFh".repeat(24));
+        assert!(users.admit(Some(&right)).await);
+        assert!(!users.admit(Some(&format!("{right}YQ=="))).await);
+        assert!(!users.admit(Some(&format!("Basic {}", "YWFh".repeat(MAX_HEADER / 4)))).await);
+    }
+
+    #[tokio::test]
+    async fn no_more_passwords_are_remembered_than_there_is_room_for() {
+        let hash = bcrypt::hash("x", 4).expect("hashing works");
+        let names: Vec<String> = (0..=MAX_REMEMBERED).map(|n| format!("user{n}")).collect();
+        let users = Users::new(names.iter().map(|name| (name.clone(), hash.clone())).collect());
+        let mut most = 0;
+        for name in names {
+            let header = format!("Basic {}", encoded(format!("{name}:x").as_bytes()));
+            assert!(users.admit(Some(&header)).await, "{name}");
+            most = most.max(users.remembered.lock().expect("no panic").len());
+        }
+        assert_eq!((most, users.remembered.lock().expect("no panic").len()), (MAX_REMEMBERED, 1));
+    }
+
+    /// Standard base64, by the letter.
+    fn encoded(bytes: &[u8]) -> String {
+        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let group = |group: &[u8]| {
+            let bits =
+                group.iter().fold(0usize, |bits, &b| bits << 8 | usize::from(b)) << (8 * (3 - group.len()));
+            let letters: String =
+                (0..=group.len()).map(|n| char::from(LETTERS[bits >> (18 - 6 * n) & 63])).collect();
+            format!("{letters:=<4}")
+        };
+        bytes.chunks(3).map(group).collect()
+    }
+
+    #[tokio::test]
     async fn guesses_are_checked_one_after_the_other() {
         let users = alice();
         let held = users.checking.acquire().await.expect("nobody closes it");

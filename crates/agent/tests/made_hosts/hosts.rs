@@ -386,6 +386,39 @@ fn tables_are_read_up_to_their_limits() {
     assert_eq!(count("node_hwmon_temp_celsius{"), 2_048);
     assert_eq!(count("node_rapl_package_joules_total{"), 256);
     assert_eq!(count("node_thermal_zone_temp{"), 256);
+    let mut meminfo = String::new();
+    for n in 0..300 {
+        let _ = writeln!(meminfo, "Field{n}: 1 kB");
+    }
+    let mut host = Watched::new(|tree| {
+        tree.write("proc/meminfo", meminfo);
+        for node in 0..1_100 {
+            tree.write(&format!("sys/devices/system/node/node{node}/meminfo"), "Node 0 MemFree: 1 kB\n");
+        }
+        for n in 0..150 {
+            tree.write(&format!("sys/class/hwmon/hwmon{n}/name"), "nvme\n");
+            for place in [format!("mc{n}"), format!("mc0/csrow{n}")] {
+                for file in ["ce_count", "ue_count"] {
+                    tree.write(&format!("sys/devices/system/edac/mc/{place}/{file}"), "1\n");
+                }
+            }
+        }
+        for size in 1..=20 {
+            for file in ["nr_hugepages", "free_hugepages", "surplus_hugepages"] {
+                tree.write(&format!("sys/kernel/mm/hugepages/hugepages-{size}kB/{file}"), "1\n");
+            }
+        }
+        tree.write("sys/class/hwmon/hwmon0/temp1_input", "1\n");
+    });
+    host.tick();
+    let samples = host.text(Format::Text, NameSets::ALL);
+    let count = |start: &str| samples.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!(count("node_memory_Field"), 256);
+    assert_eq!(count("node_memory_numa_MemFree{"), 1_024);
+    assert_eq!(count("node_hwmon_chip_names{"), 128);
+    assert_eq!(count("node_edac_correctable_errors_total{"), 128);
+    assert_eq!(count("node_edac_csrow_correctable_errors_total{"), 128);
+    assert_eq!(count("collectd_hugepages_vmpage_number{"), 2 * 16);
     let mut stat = String::new();
     for cpu in 0..9_000 {
         let _ = writeln!(stat, "cpu{cpu} 1 2 3 4");
