@@ -32,6 +32,7 @@ const OUTPUTS: &[Output] = &[
         example: "crd",
     },
     Output { path: "docs/demo.svg", part: None, package: "tas-cli", example: "picture" },
+    Output { path: "docs/agent.md", part: Some("flags"), package: "tas-agent", example: "agent_flags" },
     Output { path: "docs/metrics-agent.md", part: None, package: "tas-agent", example: "metrics_reference" },
     Output { path: "docs/reference/cli.md", part: None, package: "tas-cli", example: "reference" },
     Output { path: "deploy/rbac/tas-serve.yaml", part: None, package: "tas-cluster", example: "rbac" },

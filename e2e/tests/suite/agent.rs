@@ -18,9 +18,12 @@ use agent::host::Host;
 use agent::instruments::{Instruments, Worker};
 use agent::moment::Moment;
 use agent::page::Format;
-use e2e::PATIENCE;
 use e2e::prometheus::{Bench, Target};
 use e2e::tas::{Attached, Payload};
+use e2e::{PATIENCE, cluster_of};
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, ListParams, PostParams};
 use testbed::component::{Component, Start};
 use testbed::http;
 use testbed::wait::until;
@@ -414,4 +417,64 @@ async fn pods_go_where_little_power_is_drawn_as_the_agents_measure_it() {
     hot(NODES[2], false).await;
     newer(&attached, SystemTime::now() + Duration::from_secs(2)).await;
     assert_eq!(attached.placed("third", &pod("third")).await, NODES[2]);
+}
+
+const DAEMON_SET: &str = include_str!("../../../deploy/agent/daemonset.yaml");
+
+#[tokio::test]
+async fn the_daemon_set_runs_on_every_node_with_no_more_rights_than_it_says() {
+    let cluster = cluster_of(3).await;
+    cluster
+        .kubectl(&["taint", "nodes", "node-2", "node-role.kubernetes.io/control-plane:NoSchedule"])
+        .await
+        .expect("tainted");
+    cluster.apply(DAEMON_SET).await.expect("the API server takes it");
+    let pods: Api<Pod> = Api::namespaced(cluster.client(), "tas-agent");
+    let running = until("an agent to run on each node", PATIENCE, || async {
+        let found = pods.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+        let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
+        let running: Vec<&Pod> =
+            found.iter().filter(|pod| phase(pod).as_deref() == Some("Running")).collect();
+        if running.len() == 3 { Ok(found.clone()) } else { Err(format!("{found:?}")) }
+    })
+    .await
+    .expect("also where others may not");
+    let on: BTreeSet<&str> =
+        running.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref()).collect();
+    assert_eq!(on, BTreeSet::from(["node-1", "node-2", "node-3"]));
+
+    // No token was added, so there is no way to the API server.
+    let spec = running[0].spec.clone().expect("pods have one");
+    let volumes: Vec<&str> = spec.volumes.iter().flatten().map(|volume| volume.name.as_str()).collect();
+    assert_eq!(volumes, ["proc", "sys", "pod-logs"]);
+
+    // What the strictest of Kubernetes' own levels objects to is all the privilege there is.
+    cluster
+        .apply(
+            "apiVersion: v1\nkind: Namespace\nmetadata: {name: strict, labels: {pod-security.kubernetes.io/enforce: restricted}}\n",
+        )
+        .await
+        .expect("a namespace");
+    let bare = Pod {
+        metadata: ObjectMeta { name: Some("agent".to_owned()), ..ObjectMeta::default() },
+        spec: Some(PodSpec { node_name: None, affinity: None, ..spec }),
+        status: None,
+    };
+    let strict: Api<Pod> = Api::namespaced(cluster.client(), "strict");
+    // Until the namespace has its service account, every pod is refused for want of that.
+    let refused = until("the pod to be judged", PATIENCE, || async {
+        match strict.create(&PostParams::default(), &bare).await {
+            Err(kube::Error::Api(status)) if status.message.contains("violates PodSecurity") => {
+                Ok(status.message.clone())
+            }
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await
+    .expect("host paths are refused");
+    let objections: Vec<&str> = refused
+        .split_once("violates PodSecurity \"restricted:latest\": ")
+        .map(|(_, all)| all.split("), ").filter_map(|one| one.split(" (").next()).collect())
+        .unwrap_or_default();
+    assert_eq!(objections, ["restricted volume types", "runAsNonRoot != true", "runAsUser=0"], "{refused}");
 }
