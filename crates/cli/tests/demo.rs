@@ -80,9 +80,16 @@ fn a_pipe_gets_the_story_as_lines_without_waiting() {
     let story = text(&output.stdout);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     assert!(!story.contains('\u{1b}'), "{story}");
-    for words in
-        ["refused: 3", "W over 30", "falls silent", "unknown, 61 s old", "passes again", "times less"]
-    {
+    for words in [
+        "refused: 3",
+        "W over 30",
+        "gets the label power-policy=violating: 3",
+        "falls silent",
+        "unknown, 61 s old",
+        "passes again",
+        "loses the label power-policy=violating\n",
+        "times less",
+    ] {
         assert!(story.contains(words), "no {words:?} in\n{story}");
     }
 }

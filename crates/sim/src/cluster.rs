@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::plan::{Ledger, Observed};
 use engine::policy::Policy;
 use engine::quantity::Quantity;
 use engine::time::Timestamp;
@@ -17,6 +18,7 @@ use crate::placing::{Ask, Candidate};
 use crate::scenario::{InFlight, Scenario, Trouble};
 use crate::signal::Signals;
 
+mod enforcing;
 mod scheduling;
 
 /// How often a sensor is read.
@@ -33,7 +35,7 @@ const START: Timestamp = Timestamp::from_secs(1_700_000_000);
 pub enum Scheduler {
     /// The default scheduler: the node with the most room by requests.
     ByRequests,
-    /// The same, with the policy beside it. Pods leave where its `deschedule` rules hold.
+    /// The same, with the policy beside it. Its plan is carried out, and pods leave nodes that `deschedule` has marked.
     WithPolicy,
 }
 
@@ -63,6 +65,8 @@ pub struct Reading {
     pub reason: Option<Reason>,
     /// Whether the sensor spoke when it should have.
     pub fresh: bool,
+    /// Whether it carries the label or the taint of `deschedule`.
+    pub marked: bool,
     /// Pods on it.
     pub pods: usize,
 }
@@ -102,6 +106,9 @@ pub struct Cluster {
     numbers: Vec<NodeIx>,
     view: Arc<View>,
     memory: Memory,
+    /// What stands on the nodes by the plans so far.
+    observed: Observed,
+    ledger: Ledger,
     at_s: u32,
     bodies: Vec<Body>,
     running: Vec<Running>,
@@ -133,6 +140,8 @@ impl Cluster {
             scenario: Arc::clone(scenario),
             signals: Arc::clone(signals),
             policy: Arc::clone(policy),
+            observed: enforcing::nothing_marked(&index, policy),
+            ledger: Ledger::default(),
             index,
             view: Arc::default(),
             memory: Memory::default(),
@@ -188,6 +197,7 @@ impl Cluster {
                 fresh: sample.is_some_and(|sample| {
                     now.since(sample.taken) <= Duration::from_secs(u64::from(2 * SCRAPE_S))
                 }),
+                marked: self.is_marked(machine),
                 pods,
             }
         };
@@ -230,6 +240,7 @@ impl Cluster {
         let samples = self.scrape();
         self.advance(samples);
         self.watch_verdicts();
+        self.enforce();
         self.move_pods(placing)?;
         self.place_pods(placing)
     }

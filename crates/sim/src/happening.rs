@@ -1,6 +1,7 @@
 //! What happened in a cluster, second by second, for people to read.
 
 use engine::Reason;
+use engine::plan::Deed;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,14 @@ pub struct Happening {
 pub enum What {
     /// A pod was placed, or had to wait.
     Decided(Decision),
-    /// A pod left a node whose `deschedule` rules hold.
+    /// The plan put a mark on a node, or took it off.
+    Marked {
+        /// Which machine.
+        machine: usize,
+        /// What was done to which mark, and why.
+        deed: Deed,
+    },
+    /// A pod left a node that `deschedule` has marked.
     Moved {
         /// Which pod.
         pod: usize,

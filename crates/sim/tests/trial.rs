@@ -1,10 +1,12 @@
 //! Whole trials: what a policy does to a cluster, from the first second to the last.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::time::Duration;
 
 use engine::fixtures::{number, policy, preference, rule};
-use engine::policy::{Combine, Load, Mode, OnMissing, Operator, Policy};
+use engine::plan::Act;
+use engine::policy::{Combine, Load, Mark, Mode, OnMissing, Operator, Policy, TaintEffect};
 use proptest::prelude::*;
 use sim::{Ask, Candidate, Cluster, InFlight, Machine, Pod, Scenario, Trial, What, by_engine, chapter_s};
 
@@ -83,6 +85,7 @@ fn the_story_has_its_turns_and_each_says_why() {
                 What::SensorSpeaks { .. } => turns.push(format!("{at_s} sensor speaks")),
                 What::BecomesUnknown { reason, .. } => turns.push(format!("{at_s} {}", reason.numbers())),
                 What::PassesAgain { .. } => turns.push(format!("{at_s} passes")),
+                What::Marked { deed, .. } => turns.push(format!("{at_s} mark {}", deed.act.as_str())),
                 What::Decided(decision) => {
                     let why = decision.refused.iter().flat_map(|(_, reason)| reason);
                     reasons.extend(why.map(|reason| reason.numbers().to_string()));
@@ -95,16 +98,51 @@ fn the_story_has_its_turns_and_each_says_why() {
         turns,
         [
             "30 heats",
+            "52 mark added",
             "60 sensor dies",
+            // What nobody knows changes no mark.
             "118 unknown, 61 s old",
             "132 cools",
             "144 sensor speaks",
-            "144 passes"
+            "144 passes",
+            "144 mark removed"
         ]
     );
     assert!(reasons.iter().any(|reason| reason.ends_with("W over 30")), "{reasons:?}");
     assert!(reasons.iter().any(|reason| reason.starts_with("expected")), "{reasons:?}");
     assert!(reasons.iter().any(|reason| reason.starts_with("unknown, ")), "{reasons:?}");
+}
+
+#[test]
+fn pods_leave_the_nodes_that_the_plan_has_marked_and_no_others() {
+    let policy = power_policy();
+    for marks in [vec![Mark::Label], vec![Mark::Taint(TaintEffect::NoSchedule)], vec![]] {
+        let policy = policy.clone().marking(marks.clone());
+        let mut trial = Trial::new(Scenario::story(1, &policy, 8, 120), policy);
+        let (mut marked, mut moved) = (BTreeSet::new(), 0);
+        while !trial.is_over() {
+            trial.step(by_engine).unwrap();
+            for news in trial.with().news() {
+                match &news.what {
+                    What::Marked { machine, deed } if deed.act == Act::Added => {
+                        assert!(marked.insert(*machine));
+                    }
+                    What::Marked { machine, .. } => assert!(marked.remove(machine)),
+                    What::Moved { from, .. } => {
+                        assert!(marked.contains(from), "{from} at {}", news.at_s);
+                        moved += 1;
+                    }
+                    _ => {}
+                }
+            }
+            let flags = trial.with().readings().into_iter().map(|reading| reading.marked);
+            let shown: BTreeSet<usize> =
+                flags.enumerate().filter(|(_, marked)| *marked).map(|(machine, _)| machine).collect();
+            assert_eq!(shown, marked);
+            assert!(trial.without().readings().iter().all(|reading| !reading.marked));
+        }
+        assert_eq!(moved > 0, !marks.is_empty(), "{marks:?}");
+    }
 }
 
 #[test]

@@ -144,6 +144,7 @@ struct Half<'a> {
 
 /// The columns of a row of bars, from the left of its half.
 struct Columns {
+    flag: u16,
     bar: u16,
     bar_width: u16,
     line: u16,
@@ -164,10 +165,12 @@ impl Half<'_> {
         // A mark stands behind the value, and the number of pods where there is room for it.
         let pods = (self.width >= 48).then_some(self.left + self.width - 7);
         let value_end = self.left + self.width - if pods.is_some() { 10 } else { 2 };
-        let bar = self.left + name + 1;
+        // A flag stands behind the name of a node that carries a mark.
+        let flag = self.left + name;
+        let bar = flag + 2;
         let bar_width = value_end.saturating_sub(bar + value + 1);
         let line = u16::try_from(u32::from(bar_width) * 1000 / FULL_BAR).unwrap_or(0);
-        Columns { bar, bar_width, line, value_end, pods }
+        Columns { flag, bar, bar_width, line, value_end, pods }
     }
 
     fn scale(&mut self, row: u16) {
@@ -210,7 +213,10 @@ impl Half<'_> {
             (_, _, true) => Ink::Warm,
             _ => Ink::Good,
         };
-        put_within(self.canvas, self.left, row, columns.bar, Ink::Plain, name);
+        put_within(self.canvas, self.left, row, columns.flag, Ink::Plain, name);
+        if reading.marked {
+            self.canvas.put(columns.flag, row, Ink::Bad, "⚑");
+        }
         if self.refuses && reading.verdict == Verdict::Unknown {
             let why = reading.reason.as_ref().map_or_else(String::new, |r| r.numbers().to_string());
             put_within(self.canvas, columns.bar, row, columns.value_end, ink, &why);

@@ -1,5 +1,7 @@
 //! What happened, in words: for the screen, and for plain lines.
 
+use api::marks::{label_key, taint_key};
+use engine::plan::{Act, Deed, LabelKey, MarkKey, VIOLATING};
 use engine::policy::{Mode, OnMissing};
 use engine::quantity::Quantity;
 use engine::reason::unit;
@@ -73,6 +75,7 @@ pub(crate) fn told(trial: &Trial, happening: &Happening) -> Line {
             let moved = format!("pod-{} moves from {} to {}", pod + 1, node(*from), node(*to));
             vec![(Ink::Title, moved), (Ink::Plain, why)]
         }
+        What::Marked { machine, deed } => marked(&node(*machine), deed),
         What::Heats { machine } => {
             vec![(Ink::Warm, format!("{} {}", node(*machine), trouble(trial)))]
         }
@@ -88,6 +91,21 @@ pub(crate) fn told(trial: &Trial, happening: &Happening) -> Line {
         }
         What::PassesAgain { machine } => vec![(Ink::Good, format!("{} passes again", node(*machine)))],
     }
+}
+
+/// A mark that came or went.
+fn marked(node: &str, deed: &Deed) -> Line {
+    let mark = match &deed.mark {
+        MarkKey::Label(key @ LabelKey::Violating(_)) => format!("label {}={VIOLATING}", label_key(key)),
+        MarkKey::Label(key) => format!("label {}", label_key(key)),
+        MarkKey::Taint(policy) => format!("taint {}", taint_key(policy)),
+    };
+    let (ink, verb) = match deed.act {
+        Act::Added | Act::Changed | Act::Adopted => (Ink::Warm, "gets"),
+        Act::Removed | Act::Released | Act::Swept => (Ink::Good, "loses"),
+    };
+    let why = deed.reason.as_ref().map_or_else(String::new, |reason| format!(": {}", reason.numbers()));
+    vec![(ink, format!("{node} {verb} the {mark}")), (Ink::Plain, why)]
 }
 
 fn decided(trial: &Trial, decision: &Decision) -> Line {
@@ -173,5 +191,39 @@ fn about_unknown(trial: &Trial) -> &'static str {
         (Mode::Shadow, _) => "the policy only watches",
         (Mode::Enforce, OnMissing::Deny) => "the policy refuses what nobody can judge",
         (Mode::Enforce, OnMissing::Allow) => "the policy lets it pass, and prefers any other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_mark_is_named_as_it_stands_on_the_node() {
+        let card = LabelKey::Won { policy: "power".into(), key: "card0".into() };
+        let said = |act, mark| -> String {
+            let line = marked("n1", &Deed { act, mark, policy: None, reason: None });
+            line.into_iter().map(|(_, text)| text).collect()
+        };
+        for (act, mark, words) in [
+            (
+                Act::Added,
+                MarkKey::Label(LabelKey::Violating("power".into())),
+                "gets the label power=violating",
+            ),
+            (
+                Act::Changed,
+                MarkKey::Label(card.clone()),
+                "gets the label telemetry.aware.scheduling.power/card0",
+            ),
+            (Act::Removed, MarkKey::Label(card), "loses the label telemetry.aware.scheduling.power/card0"),
+            (
+                Act::Released,
+                MarkKey::Taint("power".into()),
+                "loses the taint telemetry-aware.github.io/power",
+            ),
+        ] {
+            assert_eq!(said(act, mark), format!("n1 {words}"));
+        }
     }
 }

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::policy::Mode;
-use engine::{Reason, Verdict};
+use engine::Reason;
 
 use super::{Cluster, Running, Scheduler, Waiting};
 use crate::chance::{Chance, Purpose};
@@ -23,27 +22,20 @@ struct Choice {
 }
 
 impl Cluster {
-    /// Moves one pod off each node whose `deschedule` rules hold, if another node takes it.
+    /// Moves one pod off each node that `deschedule` has marked, if another node takes it: what the stock descheduler
+    /// does with pods that flee the mark.
     pub(super) fn move_pods<E>(
         &mut self,
         placing: &mut impl FnMut(&Ask<'_>) -> Result<Vec<Candidate>, E>,
     ) -> Result<(), E> {
         let policy = Arc::clone(&self.policy);
         let Some(deschedule) = &policy.deschedule else { return Ok(()) };
-        if self.scheduler == Scheduler::ByRequests || policy.mode == Mode::Shadow {
-            return Ok(());
-        }
         for machine in 0..self.bodies.len() {
             let rested = |moved: u32| self.at_s - moved >= MOVE_PAUSE_S;
-            if !self.moved_at_s[machine].is_none_or(rested) {
+            if !self.is_marked(machine) || !self.moved_at_s[machine].is_none_or(rested) {
                 continue;
             }
             let (node, now) = (self.numbers[machine], self.now());
-            let verdicts = self.view.table(policy.name.key()).and_then(|table| table.deschedule.clone());
-            let Some(verdicts) = verdicts else { return Ok(()) };
-            if verdicts.row(node, now).verdict != Verdict::Violating {
-                continue;
-            }
             // The newest has the least to lose.
             let newest = (0..self.running.len())
                 .filter(|&i| self.running[i].machine == machine)
@@ -51,7 +43,8 @@ impl Cluster {
             let Some(leaving) = newest else { continue };
             let pod = self.running[leaving].pod;
             let Some(to) = self.choose(pod, Some(machine), placing)?.to else { continue };
-            let reason = verdicts.reason(&deschedule.when.rules, node, now);
+            let verdicts = self.view.table(policy.name.key()).and_then(|table| table.deschedule.as_ref());
+            let reason = verdicts.and_then(|verdicts| verdicts.reason(&deschedule.when.rules, node, now));
             self.running[leaving].machine = to;
             self.running[leaving].since_s = self.at_s;
             self.moved_at_s[machine] = Some(self.at_s);
