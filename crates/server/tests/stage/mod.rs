@@ -266,7 +266,7 @@ impl Stage {
             ..Health::default()
         };
         health.reading.attempts = 1;
-        health.judging.views = 1;
+        (health.judging.views, health.judging.after_reading) = (1, true);
         for policy in &self.scene.inputs.policies {
             let key = ObjectKey::new("default", policy.name.name());
             let generation = self.generations[policy.name.name()];
