@@ -4,7 +4,6 @@
 //! apart by that name; every other part is tagged, as PromQL's functions drop names.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use engine::names::MetricName;
@@ -155,13 +154,12 @@ impl Union {
             }
         }
         let names: Vec<&str> = by_name.keys().map(String::as_str).collect();
-        let mut text = String::new();
-        if !names.is_empty() {
-            let _ = write!(text, "{{__name__=~\"{}\"}}", names.join("|"));
-        }
-        for part in tagged {
-            let _ = write!(text, "{}{part}", if text.is_empty() { "" } else { " or " });
-        }
+        let named = format!("{{__name__=~\"{}\"}}", names.join("|"));
+        let text = match (names.is_empty(), tagged.is_empty()) {
+            (true, _) => joined(&tagged),
+            (false, true) => named,
+            (false, false) => format!("{named} or {}", joined(&tagged)),
+        };
         Self { items, text, by_tag, by_name }
     }
 
@@ -184,6 +182,19 @@ impl Union {
         }
         let second = self.items.split_off(self.items.len() / 2);
         Some((Self::of(self.items), Self::of(second)))
+    }
+}
+
+/// Parts as one expression. Prometheus compares everything left of an `or` with what is right of it, so one after the
+/// other would look at the first part as often as there are parts.
+fn joined(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [only] => only.clone(),
+        several => {
+            let (first, second) = several.split_at(several.len() / 2);
+            format!("({} or {})", joined(first), joined(second))
+        }
     }
 }
 
@@ -255,9 +266,9 @@ mod tests {
             union.text.replace('\n', ""),
             concat!(
                 r#"{__name__=~"node_power|power"}"#,
-                r#" or label_replace(min by (node) (timestamp({__name__="power"})),"tas_part","t0.0","","")"#,
-                r#" or label_replace(min by (node) (timestamp({__name__="node_power"})),"tas_part","t0.1","","")"#,
-                r#" or label_replace(min by (node) (timestamp({__name__="node_power"})),"tas_part","t1.0","","")"#,
+                r#" or (label_replace(min by (node) (timestamp({__name__="power"})),"tas_part","t0.0","","")"#,
+                r#" or (label_replace(min by (node) (timestamp({__name__="node_power"})),"tas_part","t0.1","","")"#,
+                r#" or label_replace(min by (node) (timestamp({__name__="node_power"})),"tas_part","t1.0","","")))"#,
             )
         );
         assert_eq!(parts(&union, &[("__name__", "power")]), [(0, 0, Role::Value)]);
@@ -275,10 +286,10 @@ mod tests {
         assert_eq!(
             union.text,
             concat!(
-                "label_replace(\nsum(x) # all\n,\"tas_part\",\"v0.0\",\"\",\"\")",
-                " or label_replace(\ntime() - timestamp(x)\n,\"tas_part\",\"a0.0\",\"\",\"\")",
-                " or label_replace(\nx{a=\"b\"}\n,\"tas_part\",\"v1.0\",\"\",\"\")",
-                " or label_replace(\nmin by (node) (timestamp(x{a=\"b\"}))\n,\"tas_part\",\"t1.0\",\"\",\"\")",
+                "((label_replace(\nsum(x) # all\n,\"tas_part\",\"v0.0\",\"\",\"\")",
+                " or label_replace(\ntime() - timestamp(x)\n,\"tas_part\",\"a0.0\",\"\",\"\"))",
+                " or (label_replace(\nx{a=\"b\"}\n,\"tas_part\",\"v1.0\",\"\",\"\")",
+                " or label_replace(\nmin by (node) (timestamp(x{a=\"b\"}))\n,\"tas_part\",\"t1.0\",\"\",\"\")))",
             )
         );
         assert_eq!(parts(&union, &[("tas_part", "a0.0")]), [(0, 0, Role::Age)]);
