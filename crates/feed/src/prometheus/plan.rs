@@ -154,11 +154,11 @@ impl Union {
             }
         }
         let names: Vec<&str> = by_name.keys().map(String::as_str).collect();
-        let named = format!("{{__name__=~\"{}\"}}", names.join("|"));
+        let selector = format!("{{__name__=~\"{}\"}}", names.join("|"));
         let text = match (names.is_empty(), tagged.is_empty()) {
             (true, _) => joined(&tagged),
-            (false, true) => named,
-            (false, false) => format!("{named} or {}", joined(&tagged)),
+            (false, true) => selector,
+            (false, false) => format!("{selector} or {}", joined(&tagged)),
         };
         Self { items, text, by_tag, by_name }
     }
