@@ -220,10 +220,10 @@ impl Subject {
         }
     }
 
-    /// One figure for many rounds: the median, or, where the account is too coarse for one round, the mean.
+    /// One figure for many rounds: the lower quartile, or, where the account is too coarse for one round, the mean.
     pub(crate) fn firm(&self, rounds: &[f64]) -> f64 {
         match self.account {
-            Account::Threads => super::median(rounds),
+            Account::Threads => super::lower_quartile(rounds),
             Account::Ticks => {
                 rounds.iter().sum::<f64>()
                     / f64::from(u32::try_from(rounds.len()).unwrap_or(u32::MAX)).max(1.0)
