@@ -64,7 +64,7 @@ impl Events {
         let (queue, behind) = mpsc::channel(QUEUE);
         let events = Self { first, queue, dropped: Arc::default() };
         let reporter = Reporter { controller: api::keys::FIELD_MANAGER.to_owned(), instance };
-        (events, send_all(Recorder::new(client, reporter), ahead, behind))
+        (events, send_all(client, reporter, ahead, behind))
     }
 
     /// Hands a notice in, or drops it if too many wait already.
@@ -100,7 +100,12 @@ async fn next(ahead: &mut mpsc::Receiver<Notice>, behind: &mut mpsc::Receiver<No
     }
 }
 
-async fn send_all(recorder: Recorder, mut ahead: mpsc::Receiver<Notice>, mut behind: mpsc::Receiver<Notice>) {
+async fn send_all(
+    client: Client,
+    reporter: Reporter,
+    mut ahead: mpsc::Receiver<Notice>,
+    mut behind: mpsc::Receiver<Notice>,
+) {
     let mut repeats = Repeats::default();
     let mut last_trouble = None;
     while let Some(mut notice) = next(&mut ahead, &mut behind).await {
@@ -108,6 +113,7 @@ async fn send_all(recorder: Recorder, mut ahead: mpsc::Receiver<Notice>, mut beh
         if !repeats.is_new(&notice, Instant::now()) {
             continue;
         }
+        let key = Repeats::key(&notice);
         let event = Event {
             type_: match notice.tone {
                 Tone::Normal => EventType::Normal,
@@ -118,11 +124,16 @@ async fn send_all(recorder: Recorder, mut ahead: mpsc::Receiver<Notice>, mut beh
             action: notice.action.to_owned(),
             secondary: None,
         };
+        // A new one for each: it takes events that differ only in their note for one event, and keeps the first note.
+        let recorder = Recorder::new(client.clone(), reporter.clone());
         let trouble = match tokio::time::timeout(DEADLINE, recorder.publish(&event, &notice.about)).await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(Trouble::of(&error, Verb::Create, "events.events.k8s.io").to_string()),
             Err(_) => Some(format!("sending an event took more than {} s", DEADLINE.as_secs())),
         };
+        if trouble.is_some() {
+            repeats.forget(&key);
+        }
         if let Some(trouble) = &trouble
             && last_trouble.as_ref() != Some(trouble)
         {
@@ -137,6 +148,23 @@ async fn send_all(recorder: Recorder, mut ahead: mpsc::Receiver<Notice>, mut beh
 struct Repeats(HashMap<Vec<String>, Instant>);
 
 impl Repeats {
+    fn key(notice: &Notice) -> Vec<String> {
+        let about = &notice.about;
+        let part = |text: &Option<String>| text.clone().unwrap_or_default();
+        vec![
+            part(&about.kind),
+            part(&about.namespace),
+            part(&about.name),
+            notice.reason.to_owned(),
+            notice.note.clone(),
+        ]
+    }
+
+    /// It was not sent after all.
+    fn forget(&mut self, key: &[String]) {
+        self.0.remove(key);
+    }
+
     fn is_new(&mut self, notice: &Notice, now: Instant) -> bool {
         if self.0.len() >= REMEMBERED {
             self.0.retain(|_, sent| now.duration_since(*sent) < QUIET);
@@ -145,15 +173,7 @@ impl Repeats {
         if self.0.len() >= REMEMBERED {
             self.0.clear();
         }
-        let about = &notice.about;
-        let part = |text: &Option<String>| text.clone().unwrap_or_default();
-        let key = vec![
-            part(&about.kind),
-            part(&about.namespace),
-            part(&about.name),
-            notice.reason.to_owned(),
-            notice.note.clone(),
-        ];
+        let key = Self::key(notice);
         match self.0.get(&key) {
             Some(sent) if now.duration_since(*sent) < QUIET => false,
             _ => {

@@ -84,7 +84,7 @@ pub const SERVE_RIGHTS: &[Right] = &[
         group: "events.k8s.io",
         resource: "events",
         names: &[],
-        verbs: &[Verb::Create, Verb::Patch],
+        verbs: &[Verb::Create],
         why: "to tell people at the object concerned",
     },
     Right {

@@ -286,6 +286,33 @@ async fn an_event_that_speaks_for_many_is_sent_before_the_many_and_finds_room() 
     }
 }
 
+#[tokio::test]
+async fn another_note_is_another_event_and_one_that_was_refused_is_sent_again() {
+    let (client, mut server) = scripted();
+    let (events, sending) = Events::new(client, None);
+    let notice = |note: &str| Notice {
+        about: ObjectReference { name: Some("power".to_owned()), ..ObjectReference::default() },
+        tone: Tone::Normal,
+        reason: "NodeMarked",
+        action: "Label",
+        note: note.to_owned(),
+    };
+    for note in ["n1 violates", "n7 violates", "n7 violates", "n7 violates"] {
+        events.tell(notice(note));
+    }
+    drop(events);
+    let path = "/apis/events.k8s.io/v1/namespaces/default/events?";
+    let script = async {
+        let mut notes = Vec::new();
+        for (status, body) in [(201, "{\"metadata\":{}}"), (500, "{}"), (201, "{\"metadata\":{}}")] {
+            notes.push(answer(&mut server, "POST", path, status, body).await["note"].clone());
+        }
+        notes
+    };
+    let (notes, ()) = tokio::join!(script, sending);
+    assert_eq!(notes, ["n1 violates", "n7 violates", "n7 violates"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_event_that_is_not_taken_holds_up_the_next_for_a_while_only() {
     let (client, mut server) = scripted();

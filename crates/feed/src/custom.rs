@@ -1,7 +1,7 @@
 //! The custom metrics API of Kubernetes, as Intel TAS reads it: whatever adapter serves it.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use api::keys::CUSTOM_METRICS_GROUP;
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::Client;
 use kube::client::Body;
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use crate::directory::{Directory, Meaning};
 use crate::mapping::Gathered;
@@ -25,6 +26,9 @@ use crate::source::{Answered, Ask, MetricError, MetricReading, MetricSource, Rea
 const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 /// How long the version is taken for granted; Intel TAS never asks again.
 const REDISCOVER: Duration = Duration::from_mins(5);
+
+/// How many times the timeout of a request one reading may take before it gives the rest up.
+const READING_TIMEOUTS: u32 = 2;
 
 /// What one request may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,11 +64,13 @@ impl MetricSource for CustomMetrics {
     async fn read(&self, ask: Ask) -> Reading {
         let nodes = Arc::clone(ask.directory.nodes());
         let version = self.version().await;
+        let deadline = Instant::now() + self.limits.timeout * READING_TIMEOUTS;
         let (shared, found) = (&ask, &version);
         let metrics = futures::stream::iter(0..ask.wants.len())
             .map(move |place| async move {
                 let metric = shared.wants[place].metric.clone();
                 let outcome = match found {
+                    Ok(_) if Instant::now() >= deadline => Err(self.late(READING_TIMEOUTS).into()),
                     Ok(version) => self.metric(version, &metric, &shared.directory).await,
                     Err(error) => Err(error.clone().into()),
                 };
@@ -140,8 +146,13 @@ impl CustomMetrics {
     }
 
     async fn get(&self, path: &str) -> Result<(StatusCode, Bytes), SourceError> {
-        let late = SourceError::Late { seconds: self.limits.timeout.as_secs().max(1) };
-        tokio::time::timeout(self.limits.timeout, self.exchange(path)).await.map_err(|_| late)?
+        let exchange = tokio::time::timeout(self.limits.timeout, self.exchange(path));
+        exchange.await.map_err(|_| self.late(1))?
+    }
+
+    /// So many times the timeout of a request have passed.
+    fn late(&self, timeouts: u32) -> SourceError {
+        SourceError::Late { seconds: (self.limits.timeout * timeouts).as_secs().max(1) }
     }
 
     async fn exchange(&self, path: &str) -> Result<(StatusCode, Bytes), SourceError> {

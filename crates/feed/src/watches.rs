@@ -54,6 +54,10 @@ pub async fn follow(
     }
 }
 
+/// A watch that met no new trouble for this long is well: it is taken up again without a word where nothing has
+/// changed, and tried again long before.
+const CALM: Duration = Duration::from_mins(2);
+
 async fn hand_on<K: Resource + Clone>(
     watched: Watched,
     news: impl Stream<Item = News<K>>,
@@ -64,9 +68,14 @@ async fn hand_on<K: Resource + Clone>(
 ) {
     let mut news = std::pin::pin!(news);
     let mut trouble: Option<String> = None;
-    while let Some(news) = news.next().await {
+    loop {
+        let news = match tokio::time::timeout(CALM, news.next()).await {
+            Ok(Some(news)) => Some(news),
+            Ok(None) => return,
+            Err(_) => None,
+        };
         let mut translated = Vec::new();
-        if let News::Trouble(met) = &news {
+        if let Some(News::Trouble(met)) = &news {
             let met = met.to_string();
             // Met again and again, told once.
             if trouble.as_ref() != Some(&met) {
@@ -79,12 +88,12 @@ async fn hand_on<K: Resource + Clone>(
             translated.push(Change::Trouble(watched, None));
         }
         if let Some(sightings) = sightings
-            && let Some(delta) = seen(&news)
+            && let Some(delta) = news.as_ref().and_then(seen)
         {
             // If nobody writes any more, the rest goes on.
             let _ = sightings.send(sighting(delta)).await;
         }
-        translated.extend(translate(news));
+        translated.extend(news.map(&translate).unwrap_or_default());
         for change in translated {
             if let Change::Skipped(watched, what) = &change {
                 tracing::warn!(watch = watched.as_str(), %what, "an object is left out");
@@ -233,6 +242,36 @@ mod tests {
             json!({"metadata": {"name": name, "namespace": "default", "creationTimestamp": "1970-01-01T00:00:05Z"},
             "spec": spec, "status": {"phase": phase}}),
         )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_without_new_trouble_is_well_again_although_nothing_changes() {
+        let away = || cluster::Trouble::Unreachable {
+            verb: cluster::Verb::Watch,
+            resource: "nodes".to_owned(),
+            reason: "refused".to_owned(),
+        };
+        let troubles = futures::stream::iter([News::Trouble(away()), News::Trouble(away())]);
+        let (sender, mut changes) = mpsc::channel(4);
+        let handing = hand_on(
+            Watched::Nodes,
+            troubles.chain(futures::stream::pending()),
+            of_nodes,
+            &sender,
+            Sighting::Nodes,
+            None,
+        );
+        let told = tokio::select! {
+            () = handing => unreachable!("the watch does not end"),
+            told = async { [changes.recv().await, changes.recv().await] } => told,
+        };
+        assert_eq!(
+            told,
+            [
+                Some(Change::Trouble(Watched::Nodes, Some(away().to_string()))),
+                Some(Change::Trouble(Watched::Nodes, None))
+            ]
+        );
     }
 
     #[test]

@@ -443,3 +443,79 @@ async fn looking_for_the_bad_query_ends_even_if_all_are_bad() {
     let (asked, shared) = (backend.requests().len(), 300 / 60);
     assert!(asked <= 2 * 64 + 2 * shared, "{asked}");
 }
+
+/// What the request asks for, of these names.
+fn asked_for(request: &Request, names: &[&'static str]) -> Vec<&'static str> {
+    names.iter().copied().filter(|name| request.field("query").contains(name)).collect()
+}
+
+#[tokio::test]
+async fn a_query_that_is_too_slow_when_shared_is_not_shared_again_at_once() {
+    let names = ["node_first", "node_second"];
+    let backend = Backend::start(move |request| match asked_for(request, &names)[..] {
+        [name] => vector("1700000000", &[(&format!(r#""__name__":"{name}","node":"n1""#), "1")]),
+        _ => Reply::Silence,
+    })
+    .await;
+    let source = source(Endpoint { timeout: Duration::from_secs(5), ..endpoint(&backend.url) }, "");
+    let failures = |reading: Reading| reading.metrics.iter().filter(|metric| metric.outcome.is_err()).count();
+    let at = |seconds| Ask { at: NOW.after(Duration::from_secs(seconds)), ..ask(&names) };
+    assert_eq!(failures(source.read(at(0)).await), 2);
+    assert_eq!(failures(source.read(at(5)).await), 0);
+    assert_eq!(failures(source.read(at(10)).await), 0);
+    let mut shared: Vec<usize> =
+        backend.requests().iter().map(|request| asked_for(request, &names).len()).collect();
+    shared.sort_unstable();
+    assert_eq!(shared, [1, 1, 1, 1, 2]);
+}
+
+#[tokio::test]
+async fn a_query_that_was_mended_is_asked_at_once() {
+    let backend = Backend::start(|request| {
+        if request.field("query").contains("broken") {
+            let body = r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#;
+            return Reply::Json(400, body.to_owned());
+        }
+        vector(
+            "1700000000",
+            &[(r#""tas_part":"v0","node":"n1""#, "1"), (r#""__name__":"good","node":"n1""#, "1")],
+        )
+    })
+    .await;
+    let of_query = |query: &str| parse(&format!("metrics: {{ power: {{ query: {query} }} }}")).unwrap();
+    let config = Arc::new(ArcSwap::from_pointee(of_query("broken(x)")));
+    let source = Prometheus::new(Arc::clone(&config), Some(endpoint(&backend.url)));
+    for _ in 0..2 {
+        let refused = only(source.read(ask(&["power"])).await).unwrap_err();
+        assert_eq!(refused.to_string(), "the query was refused (bad_data): parse error");
+    }
+    assert_eq!(backend.requests().len(), 1, "it rests");
+    config.store(Arc::new(of_query("good")));
+    let _ = source.read(ask(&["power"])).await;
+    assert_eq!(backend.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn the_better_way_to_find_a_metric_is_found_by_all_at_the_same_moment() {
+    let rule_evaluated = Arc::new(AtomicUsize::new(0));
+    let there = Arc::clone(&rule_evaluated);
+    let backend = Backend::start(move |_| {
+        let (node, rule) = (r#""__name__":"node_power","node":"n1""#, r#""__name__":"power","node":"n1""#);
+        match there.load(Ordering::Relaxed) {
+            0 => vector("1700000000", &[(node, "1")]),
+            _ => vector("1700000000", &[(node, "1"), (rule, "2")]),
+        }
+    })
+    .await;
+    let source = source(endpoint(&backend.url), "");
+    let found_at = async |seconds: u64| {
+        let at = Timestamp::from_secs(1_700_000_000).after(Duration::from_secs(seconds));
+        only(source.read(Ask { at, ..ask(&["power"]) }).await).unwrap().by
+    };
+    assert_eq!(found_at(0).await, "node_power");
+    rule_evaluated.store(1, Ordering::Relaxed);
+    assert_eq!(found_at(5).await, "node_power");
+    // 1,700,000,100 is a whole number of five minutes.
+    assert_eq!(found_at(100).await, "power");
+    assert_eq!(found_at(105).await, "power");
+}

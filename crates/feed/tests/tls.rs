@@ -95,3 +95,25 @@ async fn the_certificates_to_trust_are_read_again_when_they_change() {
     std::fs::remove_file(&file).unwrap();
     assert!(told(&source).await.starts_with(&format!("cannot read the CA file {}", file.display())));
 }
+
+#[tokio::test]
+async fn an_address_that_becomes_https_is_trusted_by_the_same_file() {
+    let ours = authority();
+    let port = backend(&ours).await;
+    let file: PathBuf = std::env::temp_dir().join(format!("tas-feed-ca-edit-{}", std::process::id()));
+    std::fs::write(&file, ours.pem()).unwrap();
+    let of_scheme = |scheme: &str| FeedConfig {
+        prometheus: Some(Endpoint {
+            ca_file: Some(file.clone()),
+            timeout: Duration::from_secs(20),
+            ..Endpoint::new(&format!("{scheme}://localhost:{port}")).unwrap()
+        }),
+        ..FeedConfig::default()
+    };
+    let config = Arc::new(ArcSwap::from_pointee(of_scheme("http")));
+    let source = Prometheus::new(Arc::clone(&config), None);
+    assert!(told(&source).await.starts_with("cannot reach localhost:"));
+    config.store(Arc::new(of_scheme("https")));
+    assert_eq!(told(&source).await, "no series found; looked for power, then node_power");
+    std::fs::remove_file(&file).unwrap();
+}

@@ -166,3 +166,27 @@ proptest! {
         let _ = preferred(&bytes);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_adapter_that_hangs_holds_up_one_reading_for_two_timeouts_at_most() {
+    let (source, mut server) = scripted();
+    let names: Vec<String> = (0..40).map(|n| format!("m{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let script = async {
+        let versions = group(&["v1beta1"], Some("v1beta1"));
+        answer(&mut server, "/apis/custom.metrics.k8s.io", 200, versions).await;
+        let mut held = Vec::new();
+        while let Some(request) = server.next_request().await {
+            held.push(request);
+        }
+    };
+    let begun = Instant::now();
+    let reading = tokio::select! {
+        reading = source.read(ask(&names)) => reading,
+        () = script => unreachable!("the client is still there"),
+    };
+    assert_eq!(begun.elapsed().as_secs(), 20);
+    let told: std::collections::BTreeSet<String> =
+        reading.metrics.iter().map(|metric| metric.outcome.as_ref().unwrap_err().to_string()).collect();
+    assert_eq!(told.into_iter().collect::<Vec<_>>(), ["no answer within 10 s", "no answer within 20 s"]);
+}

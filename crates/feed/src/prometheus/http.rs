@@ -44,7 +44,12 @@ pub(super) struct Caller {
 
 /// The certificates a client was made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Trusted(Option<Vec<u8>>);
+struct Trusted {
+    /// Without, nobody's certificate is needed.
+    https: bool,
+    /// The CA file, if one is given.
+    pem: Option<Vec<u8>>,
+}
 
 impl Caller {
     /// The body of a successful answer.
@@ -108,10 +113,10 @@ impl Caller {
 
     /// The client, made again when the certificates to trust have changed.
     fn client(&self, endpoint: &Endpoint) -> Result<HttpClient, SourceError> {
-        let trusted = Trusted(match &endpoint.ca_file {
-            Some(path) => Some(read(path, "CA file")?),
-            None => None,
-        });
+        let trusted = Trusted {
+            https: endpoint.url.scheme_str() == Some("https"),
+            pem: endpoint.ca_file.as_ref().map(|path| read(path, "CA file")).transpose()?,
+        };
         let mut held = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((with, client)) = &*held
             && *with == trusted
@@ -126,8 +131,8 @@ impl Caller {
 
 fn client(endpoint: &Endpoint, trusted: &Trusted) -> Result<HttpClient, SourceError> {
     let mut roots = rustls::RootCertStore::empty();
-    if endpoint.url.scheme_str() == Some("https") {
-        let (pem, whose) = match (&trusted.0, &endpoint.ca_file) {
+    if trusted.https {
+        let (pem, whose) = match (&trusted.pem, &endpoint.ca_file) {
             (Some(pem), Some(path)) => (pem.clone(), path.display().to_string()),
             _ => system_bundle()?,
         };

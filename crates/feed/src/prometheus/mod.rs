@@ -17,6 +17,7 @@ use engine::time::Timestamp;
 use futures::StreamExt;
 
 use crate::config::{Endpoint, FeedConfig};
+use crate::demand::aligned;
 use crate::source::{Answered, Ask, MetricError, MetricReading, MetricSource, Reading, SourceError, Want};
 use digest::{Digest, digest};
 use http::Caller;
@@ -28,6 +29,11 @@ const MAX_BISECTIONS: usize = 64;
 const MAX_REST: Duration = Duration::from_mins(1);
 /// How many times the timeout of a request one reading may take before it gives the rest up.
 const READING_TIMEOUTS: u32 = 2;
+/// How long a metric whose shared query was too slow is asked for on its own.
+const APART: Duration = Duration::from_mins(10);
+/// How often a metric that was found is looked for in all the ways again, at moments that all replicas share: else one
+/// that started before a better way was there would answer otherwise than the rest for as long as it lives.
+const LOOK_AROUND: Duration = Duration::from_mins(5);
 /// Warnings of one reading that are kept.
 const KEPT_WARNINGS: usize = 8;
 
@@ -45,10 +51,14 @@ pub struct Prometheus {
 /// What was learnt of a metric.
 #[derive(Clone, Debug, Default)]
 struct Known {
-    /// Which of the ways to find it has worked.
+    /// Where it was looked for, and in which ways; nothing else holds once these have changed.
+    looked: Option<(::http::Uri, Vec<Candidate>)>,
+    /// Which of the ways has worked.
     found: Option<Candidate>,
     /// It failed, so it is asked for on its own.
     alone: bool,
+    /// A query that it shared was too slow, so it is asked for on its own until this moment even if that works.
+    apart: Option<Timestamp>,
     /// How often in a row it failed on its own.
     failures: u32,
     /// Not asked for again before this moment, and why.
@@ -135,12 +145,14 @@ impl Prometheus {
         known.retain(|metric, _| wants.iter().any(|want| want.metric == *metric));
         let mut items = Vec::new();
         let mut results = vec![None; wants.len()];
+        let around = aligned(context.ask.at, LOOK_AROUND).after(context.ask.step) > context.ask.at;
         for (place, want) in wants.iter().enumerate() {
             let open = candidates(&want.metric, context.config.metrics.get(&want.metric));
             let known = known.entry(want.metric.clone()).or_default();
-            if known.found.as_ref().is_some_and(|found| !open.contains(found)) {
-                // The configuration has changed under it.
-                *known = Known::default();
+            let looked = Some((context.endpoint.url.clone(), open.clone()));
+            if known.looked != looked {
+                // The configuration has changed under it, or it is new.
+                *known = Known { looked, ..Known::default() };
             }
             if let Some((until, error)) = &known.rests
                 && context.ask.at < *until
@@ -150,7 +162,7 @@ impl Prometheus {
             }
             items.push(Item {
                 want: place,
-                candidates: known.found.clone().map_or(open, |found| vec![found]),
+                candidates: known.found.clone().filter(|_| !around).map_or(open, |found| vec![found]),
                 labels: Item::labels(&want.metric, &context.config),
                 alone: known.alone,
                 span: Span::back(want.history, context.ask.step),
@@ -223,7 +235,14 @@ impl Prometheus {
         let known = known.entry(context.ask.wants[outcome.want].metric.clone()).or_default();
         match outcome.result {
             Ok((answered, candidate)) => {
-                *known = Known { found: Some(candidate), ..Known::default() };
+                let apart = known.apart.filter(|until| context.ask.at < *until);
+                *known = Known {
+                    looked: known.looked.take(),
+                    found: Some(candidate),
+                    alone: apart.is_some(),
+                    apart,
+                    ..Known::default()
+                };
                 Ok(answered)
             }
             Err(error) => {
@@ -245,6 +264,9 @@ impl Known {
                     return;
                 }
                 self.alone = true;
+                if slow && !alone {
+                    self.apart = Some(context.ask.at.after(APART));
+                }
                 if alone {
                     self.failures = (self.failures + 1).min(16);
                     let rest = context.ask.step.saturating_mul(1 << self.failures).min(MAX_REST);
