@@ -16,6 +16,7 @@ pub mod plan;
 pub mod policy;
 pub mod quantity;
 pub mod reason;
+mod rows;
 mod score;
 mod snapshot;
 pub mod time;

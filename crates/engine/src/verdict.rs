@@ -7,6 +7,7 @@ use crate::load::{InFlight, Unsettled};
 use crate::memory::{Memory, Track};
 use crate::nodes::{NodeIndex, NodeIx};
 use crate::policy::{Combine, Rule, RuleSet};
+use crate::rows::Rows;
 use crate::snapshot::{Column, Snapshot};
 use crate::time::Timestamp;
 
@@ -79,7 +80,7 @@ impl Row {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdicts {
     /// A row per node.
-    pub rows: Box<[Row]>,
+    pub(crate) rows: Rows,
     pub(crate) evidence: Box<[Evidence]>,
 }
 
@@ -115,12 +116,13 @@ impl Moment<'_> {
             set.rules.iter().zip(&evidence).map(|(rule, evidence)| self.judge_of(rule, evidence)).collect();
         let rows = match judges.as_slice() {
             [] => return None,
-            [only] => self.nodes.all().map(|node| only.row(node, 0)).collect(),
-            several => self
-                .nodes
-                .all()
-                .map(|node| combined(set.combine, (0..).zip(several).map(|(i, j)| j.row(node, i))))
-                .collect(),
+            [only] => Rows::new(self.now, self.nodes.all().map(|node| only.row(node, 0))),
+            several => Rows::new(
+                self.now,
+                self.nodes
+                    .all()
+                    .map(|node| combined(set.combine, (0..).zip(several).map(|(i, j)| j.row(node, i)))),
+            ),
         };
         Some(Verdicts { rows, evidence })
     }

@@ -99,7 +99,7 @@ impl Verdicts {
     pub fn row(&self, node: NodeIx, now: Timestamp) -> Row {
         let unheard_of =
             Row { verdict: Verdict::Unknown, ground: Ground::Missing, rule: 0, until: Timestamp::NEVER };
-        self.rows.get(node.place()).map_or(unheard_of, |row| row.at(now))
+        self.rows.get(node).map_or(unheard_of, |row| row.at(now))
     }
 
     /// The newest sample that the first rule was judged by.

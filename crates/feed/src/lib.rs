@@ -6,6 +6,7 @@
 pub mod config;
 pub mod custom;
 pub mod demand;
+mod desk;
 pub mod directory;
 pub mod health;
 pub mod mapping;

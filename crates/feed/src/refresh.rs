@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::config::{ConfigFile, FeedConfig, Polled};
 use crate::demand::aligned;
+use crate::desk::Desk;
 use crate::health::Health;
 use crate::source::{MetricSource, Reading};
 use crate::world::Change;
@@ -93,7 +94,8 @@ pub async fn run_with<S: MetricSource>(
     let mut state = State::new(period);
     state.configured(&config.load());
     let mut reading: Option<JoinHandle<(Reading, Duration)>> = None;
-    let mut judging: Option<JoinHandle<Done>> = None;
+    let mut judging: Option<JoinHandle<Option<Done>>> = None;
+    let desk = Desk::new("judge");
     let mut judge_at: Option<Instant> = None;
     let mut renewed: Option<SnapshotId> = None;
     let mut config_at = Instant::now() + settings.config_period;
@@ -141,11 +143,12 @@ pub async fn run_with<S: MetricSource>(
             () = maybe_sleep_until(judge_at), if judging.is_none() => {
                 judge_at = None;
                 let (job, judge) = (state.begin(clock()), judge.clone());
-                judging = Some(tokio::task::spawn_blocking(move || judge(job)));
+                let desk = desk.clone();
+                judging = Some(tokio::spawn(async move { desk.run(move || judge(job)).await }));
             }
             done = finished(&mut judging) => {
                 judging = None;
-                if let Some(done) = done {
+                if let Some(done) = done.flatten() {
                     let view = state.finish(done, clock());
                     let id = view.id;
                     published.view.store(view);

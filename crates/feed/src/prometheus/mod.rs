@@ -18,6 +18,7 @@ use futures::StreamExt;
 
 use crate::config::{Endpoint, FeedConfig};
 use crate::demand::aligned;
+use crate::desk::Desk;
 use crate::source::{Answered, Ask, MetricError, MetricReading, MetricSource, Reading, SourceError, Want};
 use digest::{Digest, digest};
 use http::Caller;
@@ -45,6 +46,7 @@ pub struct Prometheus {
     /// What the command line says, which goes before the file.
     endpoint: Option<Endpoint>,
     caller: Caller,
+    desk: Desk,
     known: Mutex<BTreeMap<MetricName, Known>>,
 }
 
@@ -135,7 +137,8 @@ impl MetricSource for Prometheus {
 impl Prometheus {
     /// Reads from `endpoint` or, without one, from where the configuration says at the time.
     pub fn new(config: Arc<ArcSwap<FeedConfig>>, endpoint: Option<Endpoint>) -> Self {
-        Self { config, endpoint, caller: Caller::default(), known: Mutex::default() }
+        let (caller, desk) = (Caller::default(), Desk::new("answers"));
+        Self { config, endpoint, caller, desk, known: Mutex::default() }
     }
 
     /// What to ask for, and what is known without asking.
@@ -204,8 +207,8 @@ impl Prometheus {
         let (directory, config) = (Arc::clone(&context.ask.directory), Arc::clone(&context.config));
         let wants = context.ask.wants.clone();
         // Megabytes of JSON are read where they hold nobody up.
-        let reading = tokio::task::spawn_blocking(move || digest(&union, &body, &directory, &config, &wants));
-        reading.await.unwrap_or(Err(SourceError::Broken))
+        let read = self.desk.run(move || digest(&union, &body, &directory, &config, &wants)).await;
+        read.unwrap_or(Err(SourceError::Broken))
     }
 
     async fn query(&self, context: &Context, union: &Union) -> Result<Bytes, SourceError> {
