@@ -113,14 +113,13 @@ async fn send_all(
         if !repeats.is_new(&notice, Instant::now()) {
             continue;
         }
-        let key = Repeats::key(&notice);
         let event = Event {
             type_: match notice.tone {
                 Tone::Normal => EventType::Normal,
                 Tone::Warning => EventType::Warning,
             },
             reason: notice.reason.to_owned(),
-            note: Some(notice.note),
+            note: Some(notice.note.clone()),
             action: notice.action.to_owned(),
             secondary: None,
         };
@@ -132,7 +131,7 @@ async fn send_all(
             Err(_) => Some(format!("sending an event took more than {} s", DEADLINE.as_secs())),
         };
         if trouble.is_some() {
-            repeats.forget(&key);
+            repeats.forget(&notice);
         }
         if let Some(trouble) = &trouble
             && last_trouble.as_ref() != Some(trouble)
@@ -161,8 +160,8 @@ impl Repeats {
     }
 
     /// It was not sent after all.
-    fn forget(&mut self, key: &[String]) {
-        self.0.remove(key);
+    fn forget(&mut self, notice: &Notice) {
+        self.0.remove(&Self::key(notice));
     }
 
     fn is_new(&mut self, notice: &Notice, now: Instant) -> bool {

@@ -20,15 +20,14 @@ use tokio::time::Instant;
 use crate::directory::{Directory, Meaning};
 use crate::mapping::Gathered;
 use crate::prometheus::decode::shortened;
-use crate::source::{Answered, Ask, MetricError, MetricReading, MetricSource, Reading, SourceError};
+use crate::source::{
+    Answered, Ask, MetricError, MetricReading, MetricSource, READING_TIMEOUTS, Reading, SourceError,
+};
 
 /// The versions we understand, in the order of preference where the API server has none.
 const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 /// How long the version is taken for granted; Intel TAS never asks again.
 const REDISCOVER: Duration = Duration::from_mins(5);
-
-/// How many times the timeout of a request one reading may take before it gives the rest up.
-const READING_TIMEOUTS: u32 = 2;
 
 /// What one request may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,13 +63,14 @@ impl MetricSource for CustomMetrics {
     async fn read(&self, ask: Ask) -> Reading {
         let nodes = Arc::clone(ask.directory.nodes());
         let version = self.version().await;
-        let deadline = Instant::now() + self.limits.timeout * READING_TIMEOUTS;
+        let patience = self.limits.timeout * READING_TIMEOUTS;
+        let (deadline, late) = (Instant::now() + patience, &SourceError::late(patience));
         let (shared, found) = (&ask, &version);
         let metrics = futures::stream::iter(0..ask.wants.len())
             .map(move |place| async move {
                 let metric = shared.wants[place].metric.clone();
                 let outcome = match found {
-                    Ok(_) if Instant::now() >= deadline => Err(self.late(READING_TIMEOUTS).into()),
+                    Ok(_) if Instant::now() >= deadline => Err(late.clone().into()),
                     Ok(version) => self.metric(version, &metric, &shared.directory).await,
                     Err(error) => Err(error.clone().into()),
                 };
@@ -147,12 +147,7 @@ impl CustomMetrics {
 
     async fn get(&self, path: &str) -> Result<(StatusCode, Bytes), SourceError> {
         let exchange = tokio::time::timeout(self.limits.timeout, self.exchange(path));
-        exchange.await.map_err(|_| self.late(1))?
-    }
-
-    /// So many times the timeout of a request have passed.
-    fn late(&self, timeouts: u32) -> SourceError {
-        SourceError::Late { seconds: (self.limits.timeout * timeouts).as_secs().max(1) }
+        exchange.await.map_err(|_| SourceError::late(self.limits.timeout))?
     }
 
     async fn exchange(&self, path: &str) -> Result<(StatusCode, Bytes), SourceError> {

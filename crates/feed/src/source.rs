@@ -12,6 +12,9 @@ use crate::directory::Directory;
 use crate::mapping::Gathered;
 use crate::prometheus::decode::DecodeError;
 
+/// How many times the timeout of a request one reading may take before it gives the rest up.
+pub(crate) const READING_TIMEOUTS: u32 = 2;
+
 /// Brings samples of the metrics asked for. What fails for one metric is told of that metric alone.
 pub trait MetricSource: Send + Sync + 'static {
     /// Reads all that is asked for. Returns within the source's own deadlines, whatever the backend does.
@@ -201,6 +204,11 @@ pub enum SourceError {
 }
 
 impl SourceError {
+    /// Nothing came for this long.
+    pub(crate) fn late(patience: Duration) -> Self {
+        Self::Late { seconds: patience.as_secs().max(1) }
+    }
+
     /// Whether asking for fewer metrics at once might help.
     pub(crate) fn is_about_the_query(&self) -> bool {
         match self {

@@ -16,10 +16,27 @@ use stage::{NODES, POLICIES, Stage, node};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/tas-system/leases/tas-controller";
 const VIOLATING: &str = r#"labels {"power":"violating"}"#;
 
 fn power() -> Policy {
     policy("power").deschedule(Combine::AnyOf, [rule("power", Operator::GreaterThan, "30")])
+}
+
+fn all_hot(stage: &mut Stage, nodes: &[&str]) {
+    stage.samples(&nodes.iter().map(|name| (*name, "41")).collect::<Vec<_>>());
+}
+
+/// The writes that are under way at once stay so.
+fn all_hot_and_eight_unanswered(stage: &mut Stage, nodes: &[&str]) {
+    for name in nodes.iter().take(8) {
+        stage.server.fault(name, Fault::Silence);
+    }
+    all_hot(stage, nodes);
+}
+
+fn held_by(holder: &str) -> Value {
+    json!({"metadata": {"name": "tas-controller"}, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}})
 }
 
 fn labelled(name: &str, manager: &str, operation: &str) -> Value {
@@ -221,7 +238,7 @@ async fn a_busy_api_server_is_left_alone_for_as_long_as_it_asks() {
     let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut stage = Stage::new(ApiServer::default(), &nodes, vec![power()]).await;
     stage.server.fault("n00", Fault::Busy(429, "7"));
-    stage.samples(&nodes.iter().map(|name| (*name, "41")).collect::<Vec<_>>());
+    all_hot(&mut stage, &nodes);
     let begun = stage.on_nodes(6 * SECOND).await;
     assert!(begun.len() <= 2 * AT_ONCE, "{begun:?}");
     stage.pass(MINUTE).await;
@@ -343,7 +360,7 @@ async fn what_sums_up_a_pass_is_told_before_the_events_of_its_many_nodes() {
     let mut stage = Stage::new(ApiServer::default(), &nodes, vec![power()]).await;
     // The first event takes ten seconds, in which all the others come to wait.
     stage.events.fault("/events", Fault::Silence);
-    stage.samples(&nodes.iter().map(|name| (*name, "41")).collect::<Vec<_>>());
+    all_hot(&mut stage, &nodes);
     stage.pass(MINUTE).await;
     let told = stage.events.asked();
     let about = |place: usize| (&told[place].sent["regarding"]["kind"], &told[place].sent["note"]);
@@ -359,14 +376,10 @@ async fn a_term_that_ends_in_the_middle_of_a_plan_ends_the_plan() {
     let mut stage = Stage::new(ApiServer::default(), &nodes, vec![power()]).await;
     // Eight are under way at once, and none of them is answered before the process is stopped; it wakes up a minute
     // later, as by SIGSTOP and SIGCONT, while another replica leads.
-    for name in nodes.iter().take(8) {
-        stage.server.fault(name, Fault::Silence);
-    }
-    stage.samples(&nodes.iter().map(|name| (*name, "41")).collect::<Vec<_>>());
+    all_hot_and_eight_unanswered(&mut stage, &nodes);
     let begun = stage.on_nodes(SECOND).await;
     assert_eq!(begun.len(), 8, "{begun:?}");
-    let lease = "/apis/coordination.k8s.io/v1/namespaces/tas-system/leases/tas-controller";
-    stage.server.put(lease, json!({"metadata": {"name": "tas-controller"}, "spec": {"holderIdentity": "other", "leaseDurationSeconds": 15}}));
+    stage.server.put(LEASE, held_by("other"));
     stage.ahead.store(60, Ordering::Relaxed);
     assert_eq!(stage.pass(5 * SECOND).await, [], "nothing stale is written");
     assert_eq!(stage.leadership.term(), None);
@@ -387,12 +400,10 @@ async fn whoever_leads_again_after_another_did_begins_anew() {
     stage.samples(&[("n1", "20"), ("n2", "41")]);
     assert_eq!(stage.on_nodes(SECOND).await.len(), 1);
     assert_eq!(stage.tally.counts().violating.len(), 1);
-    let lease = "/apis/coordination.k8s.io/v1/namespaces/tas-system/leases/tas-controller";
-    let held_by = |holder: &str| json!({"metadata": {"name": "tas-controller"}, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}});
-    stage.server.put(lease, held_by("other"));
+    stage.server.put(LEASE, held_by("other"));
     stage.pass(5 * SECOND).await;
     assert_eq!((stage.leadership.term(), stage.tally.counts().violating.len()), (None, 0));
-    stage.server.put(lease, held_by(""));
+    stage.server.put(LEASE, held_by(""));
     stage.pass(20 * SECOND).await;
     assert!(stage.leadership.term().is_some());
     stage.samples(&[("n1", "41"), ("n2", "41")]);
@@ -418,10 +429,7 @@ async fn what_was_decided_before_somebody_else_marked_the_node_is_not_written_af
     let names: Vec<String> = (0..9).map(|n| format!("n{n}")).collect();
     let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut stage = Stage::new(ApiServer::default(), &nodes, vec![power()]).await;
-    for name in nodes.iter().take(8) {
-        stage.server.fault(name, Fault::Silence);
-    }
-    stage.samples(&nodes.iter().map(|name| (*name, "41")).collect::<Vec<_>>());
+    all_hot_and_eight_unanswered(&mut stage, &nodes);
     stage.pass(SECOND).await;
     // The ninth waits for its turn while its label is set by hand, and the watch tells.
     let mut taken = node("n8");
@@ -528,6 +536,6 @@ async fn a_process_that_leaves_begins_no_write_and_gives_the_lease_back() {
     stage.leave().await;
     assert_eq!(server.asked(), []);
     tokio::time::sleep(SECOND).await;
-    let lease = server.get("/apis/coordination.k8s.io/v1/namespaces/tas-system/leases/tas-controller");
+    let lease = server.get(LEASE);
     assert_eq!(lease["spec"]["holderIdentity"], "");
 }

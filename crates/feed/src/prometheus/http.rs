@@ -62,9 +62,8 @@ impl Caller {
         self.check_wait()?;
         let client = self.client(endpoint)?;
         let request = request(endpoint, path, form)?;
-        let late = SourceError::Late { seconds: endpoint.timeout.as_secs().max(1) };
         let answer = tokio::time::timeout(endpoint.timeout, exchange(&client, request, endpoint)).await;
-        let (status, headers, body) = answer.map_err(|_| late)??;
+        let (status, headers, body) = answer.map_err(|_| SourceError::late(endpoint.timeout))??;
         self.verdict(status, &headers, &body)?;
         Ok(body)
     }

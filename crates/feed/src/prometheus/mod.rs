@@ -19,7 +19,9 @@ use futures::StreamExt;
 use crate::config::{Endpoint, FeedConfig};
 use crate::demand::aligned;
 use crate::desk::Desk;
-use crate::source::{Answered, Ask, MetricError, MetricReading, MetricSource, Reading, SourceError, Want};
+use crate::source::{
+    Answered, Ask, MetricError, MetricReading, MetricSource, READING_TIMEOUTS, Reading, SourceError, Want,
+};
 use digest::{Digest, digest};
 use http::Caller;
 use plan::{Candidate, Item, Span, Union, candidates, unions};
@@ -28,8 +30,6 @@ use plan::{Candidate, Item, Span, Union, candidates, unions};
 const MAX_BISECTIONS: usize = 64;
 /// How long a metric that keeps failing on its own is left alone at most.
 const MAX_REST: Duration = Duration::from_mins(1);
-/// How many times the timeout of a request one reading may take before it gives the rest up.
-const READING_TIMEOUTS: u32 = 2;
 /// How long a metric whose shared query was too slow is asked for on its own.
 const APART: Duration = Duration::from_mins(10);
 /// How often a metric that was found is looked for in all the ways again, at moments that all replicas share: else one
@@ -152,10 +152,10 @@ impl Prometheus {
         for (place, want) in wants.iter().enumerate() {
             let open = candidates(&want.metric, context.config.metrics.get(&want.metric));
             let known = known.entry(want.metric.clone()).or_default();
-            let looked = Some((context.endpoint.url.clone(), open.clone()));
-            if known.looked != looked {
+            let url = &context.endpoint.url;
+            if known.looked.as_ref().is_none_or(|(at, ways)| at != url || *ways != open) {
                 // The configuration has changed under it, or it is new.
-                *known = Known { looked, ..Known::default() };
+                *known = Known { looked: Some((url.clone(), open.clone())), ..Known::default() };
             }
             if let Some((until, error)) = &known.rests
                 && context.ask.at < *until
@@ -167,7 +167,7 @@ impl Prometheus {
                 want: place,
                 candidates: known.found.clone().filter(|_| !around).map_or(open, |found| vec![found]),
                 labels: Item::labels(&want.metric, &context.config),
-                alone: known.alone,
+                alone: known.alone || known.apart.is_some_and(|until| context.ask.at < until),
                 span: Span::back(want.history, context.ask.step),
             });
         }
@@ -238,14 +238,8 @@ impl Prometheus {
         let known = known.entry(context.ask.wants[outcome.want].metric.clone()).or_default();
         match outcome.result {
             Ok((answered, candidate)) => {
-                let apart = known.apart.filter(|until| context.ask.at < *until);
-                *known = Known {
-                    looked: known.looked.take(),
-                    found: Some(candidate),
-                    alone: apart.is_some(),
-                    apart,
-                    ..Known::default()
-                };
+                let (looked, apart) = (known.looked.take(), known.apart);
+                *known = Known { looked, found: Some(candidate), apart, ..Known::default() };
                 Ok(answered)
             }
             Err(error) => {
@@ -285,9 +279,9 @@ impl Context {
     fn may_ask(&self) -> Result<(), SourceError> {
         match self.down.get() {
             Some(error) => Err(error.clone()),
-            None if Instant::now() >= self.deadline => Err(SourceError::Late {
-                seconds: (self.endpoint.timeout * READING_TIMEOUTS).as_secs().max(1),
-            }),
+            None if Instant::now() >= self.deadline => {
+                Err(SourceError::late(self.endpoint.timeout * READING_TIMEOUTS))
+            }
             None => Ok(()),
         }
     }
