@@ -74,7 +74,7 @@ pub(crate) fn samples(nodes: &NodeIndex, round: i64) -> Vec<Batch> {
     let batch = |(place, number): (usize, i64)| {
         let value = |(node, step): (engine::NodeIx, i64)| {
             let mixed = (step * 31 + number * 17 + round * 7) % 100;
-            (node, Sample { value: mixed.into(), taken: at(round * 5) })
+            (node, Sample::new(mixed.into(), at(round * 5)))
         };
         Batch {
             metric: metric(&format!("metric_{place:02}")),

@@ -87,8 +87,8 @@ fn fresh_samples<'a>(
     now: Timestamp,
 ) -> (FreshSamples<'a>, Dropped) {
     let latest = now.after(MAX_CLOCK_LEAD);
-    let in_time = |&(_, sample): &(NodeIx, Sample)| sample.taken <= latest;
-    let place = |&(node, sample): &(NodeIx, Sample)| (node, sample.taken);
+    let in_time = |&(_, sample): &(NodeIx, Sample)| sample.newest <= latest;
+    let place = |&(node, sample): &(NodeIx, Sample)| (node, sample.newest);
     let mut fresh = FreshSamples::new();
     let mut dropped = Dropped::default();
     for batch in inputs.samples.iter().filter(|batch| wanted.contains(&batch.metric)) {

@@ -142,9 +142,13 @@ impl Scene {
         Self { inputs, ..Self::default() }
     }
 
-    /// Feeds one sample.
+    /// Feeds one sample of one reading.
     pub fn sample(&mut self, node: &str, name: &str, value: &str, taken: Timestamp) {
-        let sample = Sample { value: number(value), taken };
+        self.feed(node, name, Sample::new(number(value), taken));
+    }
+
+    /// Feeds one sample.
+    pub fn feed(&mut self, node: &str, name: &str, sample: Sample) {
         self.inputs.samples.push(Batch::by_name(metric(name), &self.inputs.nodes, [(node, sample)]));
     }
 

@@ -53,34 +53,41 @@ pub(crate) struct Track {
     contrary_since: Option<Timestamp>,
     /// The oldest sample that counts.
     began: Option<Timestamp>,
-    /// The newest sample folded in; older ones and repeats change nothing.
+    /// The newest sample folded in; older ones change nothing.
     last: Option<Timestamp>,
 }
 
 impl Track {
     fn fold(&mut self, condition: &Condition, sample: Sample) {
-        if self.last.is_some_and(|last| sample.taken <= last) {
+        let Sample { value, taken, newest: at } = sample;
+        if self.last.is_some_and(|last| at < last) {
             return;
         }
-        if self.last.is_some_and(|last| sample.taken.since(last) > condition.max_age) {
-            // Nobody knows what went on in the gap, so it does not count as having held.
+        if at.since(taken) > condition.max_age {
+            // A part of it is too old to count, so nobody knows what goes on, and nothing counts as having held.
+            *self = Self { last: Some(at), ..Self::default() };
+            return;
+        }
+        if self.last.is_some_and(|last| at.since(last) > condition.max_age) {
+            // Nobody knows what went on in the gap.
             *self = Self::default();
         }
-        self.began.get_or_insert(sample.taken);
-        self.last = Some(sample.taken);
-        let says = if self.violating {
-            condition.threshold.stays(sample.value)
-        } else {
-            condition.threshold.enters(sample.value)
-        };
+        let again = self.last == Some(at);
+        self.began.get_or_insert(at);
+        self.last = Some(at);
+        let says =
+            if self.violating { condition.threshold.stays(value) } else { condition.threshold.enters(value) };
         if says == self.violating {
             self.contrary_since = None;
             return;
         }
-        let since = *self.contrary_since.get_or_insert(sample.taken);
-        if sample.taken.since(since) >= condition.hold {
+        let since = self.contrary_since.unwrap_or(at);
+        if at.since(since) >= condition.hold {
             self.violating = says;
             self.contrary_since = None;
+        } else if !again {
+            // What changed without a newer time did so at some moment after that time: it holds from the next on.
+            self.contrary_since = Some(since);
         }
     }
 }
@@ -90,8 +97,8 @@ impl Track {
     /// where we are, is the whole story: it is told from its beginning.
     fn fold_all(&mut self, condition: &Condition, samples: &[(NodeIx, Sample)]) {
         let reaches_back =
-            |(_, first): &(NodeIx, Sample)| self.began.is_some_and(|began| first.taken < began);
-        let reaches_us = |(_, newest): &(NodeIx, Sample)| Some(newest.taken) >= self.last;
+            |(_, first): &(NodeIx, Sample)| self.began.is_some_and(|began| first.newest < began);
+        let reaches_us = |(_, last): &(NodeIx, Sample)| Some(last.newest) >= self.last;
         if samples.first().is_some_and(reaches_back) && samples.last().is_some_and(reaches_us) {
             *self = Self::default();
         }
@@ -132,7 +139,7 @@ impl Memory {
                 let newest = |node| column.and_then(|column| column.get(node)).map(|sample| (node, sample));
                 let mut samples: Vec<_> = self.nodes.all().filter_map(newest).collect();
                 samples.extend_from_slice(fresh(&condition.metric));
-                samples.sort_by_key(|&(node, sample)| (node, sample.taken));
+                samples.sort_by_key(|&(node, sample)| (node, sample.newest));
                 for (node, sample) in samples {
                     if let Some(track) = tracks.get_mut(node.place()) {
                         track.fold(&condition, sample);

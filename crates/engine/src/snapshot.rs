@@ -7,13 +7,23 @@ use crate::nodes::{Moved, NodeIndex, NodeIx};
 use crate::quantity::Quantity;
 use crate::time::Timestamp;
 
-/// A value and when it was taken, not when it was fetched.
+/// A value and when it was taken, not when it was fetched. A value made of several readings has two times: it is as
+/// old as the oldest of them, and there is news of it whenever there is of the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// What the sensor said.
     pub value: Quantity,
-    /// When it said so.
+    /// When it said so; of several readings, when the oldest was taken. Age goes by this.
     pub taken: Timestamp,
+    /// When the newest was taken. Order goes by this.
+    pub newest: Timestamp,
+}
+
+impl Sample {
+    /// A value from one reading.
+    pub const fn new(value: Quantity, taken: Timestamp) -> Self {
+        Self { value, taken, newest: taken }
+    }
 }
 
 /// Marks a cell without a sample; no sample is that old.
@@ -25,11 +35,13 @@ pub struct Column {
     metric: MetricName,
     values: Box<[i128]>,
     taken: Box<[i64]>,
+    newest: Box<[i64]>,
 }
 
 impl Column {
     pub(crate) fn empty(metric: MetricName, nodes: usize) -> Self {
-        Self { metric, values: vec![0; nodes].into(), taken: vec![NO_SAMPLE; nodes].into() }
+        let never = || vec![NO_SAMPLE; nodes].into_boxed_slice();
+        Self { metric, values: vec![0; nodes].into(), taken: never(), newest: never() }
     }
 
     /// Which metric.
@@ -44,17 +56,21 @@ impl Column {
             Some(&taken) => Some(Sample {
                 value: Quantity::from_nanos(self.values[node.place()]),
                 taken: Timestamp::from_millis(taken),
+                newest: Timestamp::from_millis(self.newest[node.place()]),
             }),
         }
     }
 
-    /// Takes a sample in if it is newer than the one there.
+    /// Takes a sample in unless the one there is newer. Of two that are equally new the later offer counts: one of
+    /// several readings can change without being the newest of them.
     pub(crate) fn offer(&mut self, node: NodeIx, sample: Sample) {
-        if let Some(taken) = self.taken.get_mut(node.place())
-            && sample.taken.millis() > *taken
+        let place = node.place();
+        if let Some(newest) = self.newest.get_mut(place)
+            && sample.newest.millis() >= *newest
         {
-            *taken = sample.taken.millis();
-            self.values[node.place()] = sample.value.nanos();
+            *newest = sample.newest.millis();
+            self.taken[place] = sample.taken.millis();
+            self.values[place] = sample.value.nanos();
         }
     }
 
@@ -63,6 +79,7 @@ impl Column {
             metric: self.metric.clone(),
             values: moved.rearrange(&self.values, 0),
             taken: moved.rearrange(&self.taken, NO_SAMPLE),
+            newest: moved.rearrange(&self.newest, NO_SAMPLE),
         }
     }
 
@@ -112,7 +129,7 @@ impl Snapshot {
     }
 }
 
-/// Samples of one metric that came in together, any number per node.
+/// Samples of one metric that came in together, any number per node; of equally new ones the last counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// Which metric.
@@ -130,7 +147,7 @@ impl Batch {
     ) -> Self {
         let numbered = samples.into_iter().filter_map(|(name, sample)| Some((nodes.find(name)?, sample)));
         let mut samples: Vec<_> = numbered.collect();
-        samples.sort_by_key(|&(node, sample)| (node, sample.taken));
+        samples.sort_by_key(|&(node, sample)| (node, sample.newest));
         Self { metric, samples }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::fixtures::{Scene, at, key, policy, preference, rule};
 use engine::policy::{Combine, OnMissing, Operator, Policy, Rule, Threshold};
-use engine::{Ruling, Verdict, View, answer, scores};
+use engine::{Ruling, Sample, Verdict, View, answer, scores};
 use proptest::prelude::*;
 
 const NODES: [&str; 5] = ["n0", "n1", "n2", "n3", "n4"];
@@ -15,6 +15,29 @@ type Fed = (usize, usize, i64, i64);
 
 fn samples() -> impl Strategy<Value = Vec<Fed>> {
     prop::collection::vec((0..NODES.len(), 0..METRICS.len(), -5i64..60, 0i64..300), 0..60)
+}
+
+/// A value of several readings: node, metric, value, the second of the newest, how much older the oldest is.
+type Joined = (usize, usize, i64, i64, i64);
+
+/// In the order of their news, some equally new and contradicting each other.
+fn joined() -> impl Strategy<Value = Vec<Joined>> {
+    let sample =
+        (0..NODES.len(), 0..METRICS.len(), -5i64..60, 0i64..60, prop::sample::select(vec![0, 7, 60, 200]));
+    prop::collection::vec(sample, 0..60).prop_map(|mut samples| {
+        samples.sort_by_key(|sample| sample.3);
+        samples
+            .into_iter()
+            .map(|(node, metric, value, at, older)| (node, metric, value, at * 5, older))
+            .collect()
+    })
+}
+
+fn feed(scene: &mut Scene, samples: &[Joined]) {
+    for &(node, metric, value, newest, older) in samples {
+        let sample = Sample { value: value.into(), taken: at(newest - older), newest: at(newest) };
+        scene.feed(NODES[node], METRICS[metric], sample);
+    }
 }
 
 fn operator() -> impl Strategy<Value = Operator> {
@@ -205,6 +228,50 @@ proptest! {
         let at_once = batch(&NODES, policies, &samples, 300);
         prop_assert_eq!(&one_by_one.memory, &at_once.memory);
         prop_assert_eq!(everything(&one_by_one.view), everything(&at_once.view));
+    }
+
+    #[test]
+    fn values_of_several_readings_come_to_the_same_one_by_one_at_once_or_twice(policies in policies(), samples in joined()) {
+        let mut one_by_one = Scene::new(&NODES, policies.clone());
+        one_by_one.advance(at(300));
+        for sample in &samples {
+            feed(&mut one_by_one, std::slice::from_ref(sample));
+            one_by_one.advance(at(300));
+        }
+        let mut at_once = Scene::new(&NODES, policies);
+        feed(&mut at_once, &samples);
+        at_once.advance(at(300));
+        prop_assert_eq!(&one_by_one.memory, &at_once.memory);
+        prop_assert_eq!(everything(&one_by_one.view), everything(&at_once.view));
+        let before = at_once.clone();
+        feed(&mut at_once, &samples);
+        at_once.advance(at(300));
+        prop_assert_eq!(&before.memory, &at_once.memory);
+        prop_assert_eq!(everything(&before.view), everything(&at_once.view));
+    }
+
+    #[test]
+    fn the_last_word_counts_unless_there_was_a_newer_one(mut samples in joined(), turns in prop::collection::vec(any::<prop::sample::Index>(), 0..20)) {
+        let mut scene = Scene::new(&NODES, [policy("p").prefer(METRICS.map(|name| preference(name, Operator::LessThan)))]);
+        for turn in turns {
+            if let Some(from) = samples.len().checked_sub(1) {
+                samples.swap(from, turn.index(from + 1));
+            }
+        }
+        let mut kept = std::collections::BTreeMap::<_, Joined>::new();
+        for sample in samples {
+            feed(&mut scene, &[sample]);
+            scene.advance(at(300));
+            let cell = kept.entry((sample.0, sample.1)).or_insert(sample);
+            if sample.3 >= cell.3 {
+                *cell = sample;
+            }
+        }
+        for ((node, metric), (.., value, newest, older)) in kept {
+            let node = scene.view.nodes.find(NODES[node]).unwrap();
+            let sample = scene.view.snapshot.column(METRICS[metric]).unwrap().get(node);
+            prop_assert_eq!(sample, Some(Sample { value: value.into(), taken: at(newest - older), newest: at(newest) }));
+        }
     }
 
     #[test]

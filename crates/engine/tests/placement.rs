@@ -23,6 +23,22 @@ fn a_sample_exactly_at_its_age_limit_still_counts_and_one_past_it_does_not() {
 }
 
 #[test]
+fn a_value_of_several_readings_counts_with_the_newest_of_them_and_is_as_old_as_the_oldest() {
+    let mut scene = Scene::new(&["a"], [over_30()]);
+    let mut read = |value: &str, taken, newest| {
+        let sample = engine::Sample { value: number(value), taken: at(taken), newest: at(newest) };
+        scene.feed("a", "power", sample);
+        scene.advance(at(100));
+        [100, 190].map(|now| scene.refused("power", at(now)).len())
+    };
+    assert_eq!(read("20", 10, 60), [0, 0]);
+    assert_eq!(read("41", 10, 65), [1, 1], "one of them has news, the other has none");
+    assert_eq!(read("20", 10, 65), [0, 0], "a third came in late");
+    assert_eq!(read("41", 9, 70), [1, 0], "one is too old at second 190");
+    assert_eq!(read("20", 9, 69), [1, 0], "an older reading, as from a second Prometheus");
+}
+
+#[test]
 fn the_engine_wants_to_be_called_when_the_first_verdict_expires() {
     let mut scene = Scene::new(&["a", "b"], [over_30()]);
     scene.sample("a", "power", "41", at(5));

@@ -237,7 +237,7 @@ fn gather(list: &[u8], directory: &Directory) -> Result<Gathered, MetricError> {
         let taken = item.timestamp.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_millisecond);
         match (item.value.parse::<Quantity>(), taken) {
             (Ok(value), Ok(millis)) => {
-                gathered.samples.push((node, Sample { value, taken: Timestamp::from_millis(millis) }));
+                gathered.samples.push((node, Sample::new(value, Timestamp::from_millis(millis))));
             }
             (Err(QuantityError::NotFinite { .. }), _) => gathered.refused.not_finite += 1,
             (Err(QuantityError::OutOfRange { .. }), _) => gathered.refused.out_of_range += 1,

@@ -112,7 +112,7 @@ pub enum AgeKnown {
 /// Samples of one metric, and what was met on the way to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
-    /// Node by node, in the order taken.
+    /// Node by node, in the order of their news.
     pub samples: Vec<(NodeIx, Sample)>,
     /// Whether their times are true.
     pub age: AgeKnown,
@@ -140,8 +140,10 @@ impl fmt::Display for Ambiguity {
 pub enum Role {
     /// The value.
     Value,
-    /// When the value was taken, in seconds since the epoch.
+    /// When the value was taken, in seconds since the epoch; of several inputs, when the oldest was.
     Taken,
+    /// When the newest of several inputs was, in seconds since the epoch.
+    Newest,
     /// How old the value is, in seconds.
     Age,
 }
@@ -150,7 +152,7 @@ pub enum Role {
 #[derive(Debug, Default)]
 pub struct Gather {
     values: Vec<Cell>,
-    taken: BTreeMap<(NodeIx, Timestamp), Timestamp>,
+    times: BTreeMap<(NodeIx, Timestamp), Times>,
     unmapped: Unmapped,
     refused: Refused,
 }
@@ -161,6 +163,13 @@ struct Cell {
     at: Timestamp,
     value: Quantity,
     series: usize,
+}
+
+/// When the inputs of one node's value were taken, as far as anybody has said.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    oldest: Option<Timestamp>,
+    newest: Option<Timestamp>,
 }
 
 impl Gather {
@@ -187,15 +196,18 @@ impl Gather {
             let seconds = match role {
                 Role::Age => Quantity::from_nanos(i128::from(point.at.millis()) * 1_000_000)
                     .saturating_sub(point.value),
-                Role::Value | Role::Taken => point.value,
+                Role::Value | Role::Taken | Role::Newest => point.value,
             };
             let Some(taken) = moment(seconds) else {
                 self.refused.unreadable += 1;
                 continue;
             };
-            // Of several inputs the oldest counts: a value is no younger than what it was made from.
-            let oldest = self.taken.entry((node, point.at)).or_insert(taken);
-            *oldest = (*oldest).min(taken);
+            let times = self.times.entry((node, point.at)).or_default();
+            times.newest = times.newest.max(Some(taken));
+            if role != Role::Newest {
+                // A value is no younger than what it was made from.
+                times.oldest = Some(times.oldest.map_or(taken, |oldest| oldest.min(taken)));
+            }
         }
     }
 
@@ -214,6 +226,7 @@ impl Gather {
         self.values.sort_by_key(|cell| (cell.node, cell.at, cell.series));
         let mut gathered = Gathered { unmapped: self.unmapped, refused: self.refused, ..Gathered::default() };
         let mut values = Vec::new();
+        let mut before = None::<(NodeIx, Sample)>;
         for cells in self.values.chunk_by(|a, b| (a.node, a.at) == (b.node, b.at)) {
             let first = cells[0];
             let value = match (cells, aggregation) {
@@ -226,15 +239,23 @@ impl Gather {
                 ([one, other, ..], None) => return Err(Ambiguity { series: [one.series, other.series] }),
                 ([], None) => continue,
             };
-            let taken = self.taken.get(&(first.node, first.at)).copied().unwrap_or_else(|| {
+            let Times { oldest, newest } =
+                self.times.get(&(first.node, first.at)).copied().unwrap_or_default();
+            let taken = oldest.unwrap_or_else(|| {
                 gathered.age = AgeKnown::No;
                 first.at
             });
-            gathered.samples.push((first.node, Sample { value, taken }));
+            // Nothing can be newer than the evaluation that saw it, so one fast clock does not outrun the others.
+            let newest = newest.unwrap_or(taken).min(first.at).max(taken);
+            let sample = (first.node, Sample { value, taken, newest });
+            // Evaluations between two scrapes see one sample again and again. One that looks back, because the newest
+            // input has gone, counts as little in the past as it does when it comes alone.
+            let is_news = before.is_none_or(|(node, last)| node != first.node || last.newest <= newest);
+            if is_news && before != Some(sample) {
+                gathered.samples.push(sample);
+                before = Some(sample);
+            }
         }
-        // Evaluations between two scrapes see one sample again and again.
-        gathered.samples.sort_by_key(|&(node, sample)| (node, sample.taken));
-        gathered.samples.dedup();
         Ok(gathered)
     }
 }

@@ -186,6 +186,8 @@ async fn several_series_of_a_node_are_refused_or_brought_together() {
             &[
                 (r#""tas_part":"v0.0","node":"n1","package":"0""#, "10"),
                 (r#""tas_part":"v0.0","node":"n1","package":"1""#, "20.5"),
+                (r#""tas_part":"t0.0","node":"n1""#, "1699999940"),
+                (r#""tas_part":"n0.0","node":"n1""#, "1699999997.5"),
             ],
         )
     };
@@ -197,7 +199,8 @@ async fn several_series_of_a_node_are_refused_or_brought_together() {
          {node=\"n1\", package=\"1\"}; configure an aggregation or a narrower query"
     );
     let sum = read("metrics: { power: { query: package_power, aggregation: sum } }").await.unwrap();
-    assert_eq!(samples(&sum)[0].1, "30.5");
+    assert_eq!(samples(&sum), [("n1".to_owned(), "30.5".to_owned(), 1_699_999_940_000)]);
+    assert_eq!(sum.gathered.samples[0].1.newest.millis(), 1_699_999_997_500);
 }
 
 #[tokio::test]

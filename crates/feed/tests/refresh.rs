@@ -19,11 +19,7 @@ use feed::{Published, Refresher, Replay, Settings};
 use tokio::sync::mpsc;
 
 fn recorded(node: &str, value: &str) -> Recorded {
-    Recorded {
-        metric: metric("power"),
-        node: node.to_owned(),
-        sample: Sample { value: number(value), taken: at(-1) },
-    }
+    Recorded { metric: metric("power"), node: node.to_owned(), sample: Sample::new(number(value), at(-1)) }
 }
 
 fn hot() -> PolicyFacts {

@@ -195,7 +195,7 @@ async fn questions_are_answered_while_judging_takes_as_long_as_it_likes() {
     let samples = [("a", "29"), ("b", "31"), ("c", "29")].map(|(node, value)| Recorded {
         metric: metric("power"),
         node: node.to_owned(),
-        sample: engine::Sample { value: number(value), taken: at(0) },
+        sample: engine::Sample::new(number(value), at(0)),
     });
     let refresher = Refresher {
         source: Arc::new(Replay::new(samples)),

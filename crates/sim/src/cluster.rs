@@ -304,7 +304,7 @@ impl Cluster {
                 );
                 let noise = i64::from(noise) - i64::from(NOISE_MW);
                 let value = signal.value(self.bodies[machine].shown(), noise);
-                (self.numbers[machine], Sample { value, taken: self.now() })
+                (self.numbers[machine], Sample::new(value, self.now()))
             };
             Batch { metric: signal.metric.clone(), samples: speakers.iter().map(sample).collect() }
         };

@@ -21,7 +21,7 @@ fn verdicts(samples: &[(i64, i64)]) -> Vec<bool> {
     samples
         .iter()
         .map(|&(secs, watts)| {
-            track.fold(&condition(), Sample { value: watts.into(), taken: Timestamp::from_secs(secs) });
+            track.fold(&condition(), Sample::new(watts.into(), Timestamp::from_secs(secs)));
             track.violating
         })
         .collect()
@@ -65,9 +65,45 @@ fn repeats_and_stragglers_change_nothing() {
     assert_eq!(verdicts(&[(0, 40), (20, 40), (20, 10), (10, 10)]), [false, true, true, true]);
 }
 
+/// The verdict after each value of several readings: the second of the newest, how much older the oldest is, watts.
+fn verdicts_of_several(samples: &[(i64, i64, i64)]) -> Vec<bool> {
+    let mut track = Track::default();
+    let fold = |&(newest, older, watts): &(i64, i64, i64)| {
+        let (taken, newest) = (Timestamp::from_secs(newest - older), Timestamp::from_secs(newest));
+        track.fold(&condition(), Sample { value: watts.into(), taken, newest });
+        track.violating
+    };
+    samples.iter().map(fold).collect()
+}
+
+#[test]
+fn several_readings_hold_by_the_newest_of_them() {
+    assert_eq!(
+        verdicts_of_several(&[(0, 30, 20), (10, 40, 40), (25, 55, 40), (30, 0, 40)]),
+        [false, false, false, true]
+    );
+}
+
+#[test]
+fn what_changes_without_a_newer_time_ends_a_wait_at_once_and_begins_one_with_the_next() {
+    assert_eq!(verdicts(&[(0, 40), (0, 20), (20, 40), (40, 40)]), [false, false, false, true]);
+    assert_eq!(verdicts(&[(0, 20), (0, 40), (20, 40), (40, 40)]), [false, false, false, true]);
+}
+
+#[test]
+fn a_reading_too_old_among_several_forgets() {
+    assert_eq!(
+        verdicts_of_several(&[(0, 0, 40), (20, 0, 40), (30, 60, 28), (40, 61, 28), (50, 0, 28)]),
+        [false, true, true, false, false]
+    );
+    assert_eq!(
+        verdicts_of_several(&[(0, 0, 40), (10, 61, 40), (20, 0, 40), (40, 0, 40)])[2..],
+        [false, true]
+    );
+}
+
 fn sampled(samples: &[(i64, i64)]) -> Vec<(NodeIx, Sample)> {
-    let sample =
-        |&(secs, watts): &(i64, i64)| Sample { value: watts.into(), taken: Timestamp::from_secs(secs) };
+    let sample = |&(secs, watts): &(i64, i64)| Sample::new(watts.into(), Timestamp::from_secs(secs));
     samples.iter().map(|pair| (node(), sample(pair))).collect()
 }
 

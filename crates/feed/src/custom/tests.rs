@@ -94,8 +94,7 @@ async fn metrics_are_read_where_intel_tas_reads_them() {
     };
     let ([first, second, third], ()) = tokio::join!(reads, script);
     let answered = first.metrics[0].outcome.clone().unwrap();
-    let sample =
-        |value: &str, millis| Sample { value: value.parse().unwrap(), taken: Timestamp::from_millis(millis) };
+    let sample = |value: &str, millis| Sample::new(value.parse().unwrap(), Timestamp::from_millis(millis));
     let nodes = directory();
     let node = |name: &str| nodes.nodes().find(name).unwrap();
     assert_eq!(

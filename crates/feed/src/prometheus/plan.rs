@@ -29,6 +29,8 @@ pub(super) struct Candidate {
     name: Option<String>,
     /// Where ages come from.
     age: Option<Query>,
+    /// Whether it may bring several series of a node.
+    several: bool,
 }
 
 impl Candidate {
@@ -42,9 +44,10 @@ impl Candidate {
 pub(super) fn candidates(metric: &MetricName, configured: Option<&MetricConfig>) -> Vec<Candidate> {
     if let Some(configured) = configured {
         let (query, age) = (configured.query.clone(), configured.age_query.clone());
-        return vec![Candidate { query, name: None, age }];
+        return vec![Candidate { query, name: None, age, several: configured.aggregation.is_some() }];
     }
-    let named = |name: String| Candidate { query: Query::named(&name), name: Some(name), age: None };
+    let named =
+        |name: String| Candidate { query: Query::named(&name), name: Some(name), age: None, several: false };
     let own = metric.as_str().to_owned();
     // Intel's adapter serves node_health as health, and policies name what it serves.
     let prefixed = (!own.starts_with("node_")).then(|| format!("node_{own}"));
@@ -144,9 +147,14 @@ impl Union {
                     None => add(Role::Value, "v", candidate.query.to_string()),
                 }
                 if candidate.query.kind() == Kind::Selector {
-                    // The oldest of a node is all we need, with no more labels than tell the node.
+                    // The oldest of a node is all we need, with no more labels than tell the node; where there may
+                    // be several, the newest tells that one of them has changed.
                     let labels = item.labels.0.join(",");
-                    add(Role::Taken, "t", format!("min by ({labels}) (timestamp({}))", candidate.query));
+                    let times = |which| format!("{which} by ({labels}) (timestamp({}))", candidate.query);
+                    add(Role::Taken, "t", times("min"));
+                    if candidate.several {
+                        add(Role::Newest, "n", times("max"));
+                    }
                 }
                 if let Some(age) = &candidate.age {
                     add(Role::Age, "a", age.to_string());
@@ -207,7 +215,8 @@ pub(super) fn unions(items: Vec<Item>, nodes: usize) -> Vec<Union> {
             unions.push(Union::of(vec![item]));
             continue;
         }
-        let parts: usize = item.candidates.iter().map(|c| 2 + usize::from(c.age.is_some())).sum();
+        let parts_of = |c: &Candidate| 2 + usize::from(c.age.is_some()) + usize::from(c.several);
+        let parts: usize = item.candidates.iter().map(parts_of).sum();
         let points = parts * nodes.max(1) * (item.span.steps as usize + 1);
         let bytes = Union::of(vec![item.clone()]).text.len() + 8;
         // Only metrics that look equally far back can share a query.
@@ -235,6 +244,7 @@ mod tests {
     use engine::fixtures::metric;
 
     use super::*;
+    use crate::mapping::Aggregation;
     use crate::prometheus::decode::Refused;
 
     fn item(name: &str, configured: Option<&MetricConfig>) -> Item {
@@ -294,6 +304,21 @@ mod tests {
         );
         assert_eq!(parts(&union, &[("tas_part", "a0.0")]), [(0, 0, Role::Age)]);
         assert_eq!(parts(&union, &[("__name__", "x"), ("tas_part", "v1.0")]), [(1, 0, Role::Value)]);
+    }
+
+    #[test]
+    fn where_a_node_may_have_several_series_the_newest_time_is_asked_for_too() {
+        let several = MetricConfig { aggregation: Some(Aggregation::Sum), ..configured("x", None) };
+        let union = Union::of(vec![item("a", Some(&several))]);
+        assert_eq!(
+            union.text.replace('\n', ""),
+            concat!(
+                r#"(label_replace(x,"tas_part","v0.0","","")"#,
+                r#" or (label_replace(min by (node) (timestamp(x)),"tas_part","t0.0","","")"#,
+                r#" or label_replace(max by (node) (timestamp(x)),"tas_part","n0.0","","")))"#,
+            )
+        );
+        assert_eq!(parts(&union, &[("tas_part", "n0.0")]), [(0, 0, Role::Newest)]);
     }
 
     #[test]

@@ -346,5 +346,5 @@ fn sampled(change: &NodeChange, view: &View) -> Option<Timestamp> {
     let node = view.nodes.find(change.node.as_str())?;
     let policies = change.deeds.iter().filter_map(|deed| view.table(deed.policy.as_ref()?.key()));
     let metrics = policies.flat_map(|table| table.policy.metrics());
-    metrics.filter_map(|metric| Some(view.snapshot.column(metric.as_str())?.get(node)?.taken)).max()
+    metrics.filter_map(|metric| Some(view.snapshot.column(metric.as_str())?.get(node)?.newest)).max()
 }

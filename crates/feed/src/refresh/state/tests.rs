@@ -39,9 +39,7 @@ fn answered(ask: &Ask, values: &[(&str, &str, Timestamp)]) -> Reading {
     let nodes = Arc::clone(ask.directory.nodes());
     let samples = values
         .iter()
-        .map(|(name, value, taken)| {
-            (nodes.find(name).unwrap(), Sample { value: number(value), taken: *taken })
-        })
+        .map(|(name, value, taken)| (nodes.find(name).unwrap(), Sample::new(number(value), *taken)))
         .collect();
     let gathered = Gathered { samples, ..Gathered::default() };
     let outcome = Ok(Answered { by: "node_power".to_owned(), history: Duration::ZERO, gathered });
