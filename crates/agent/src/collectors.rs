@@ -3,6 +3,7 @@
 pub mod cpu;
 pub mod disks;
 pub mod edac;
+pub mod fields;
 pub mod hugepages;
 pub mod hwmon;
 pub mod listing;

@@ -3,20 +3,18 @@
 use std::path::Path;
 
 use crate::collectors::Collector;
+use crate::collectors::fields::{Fields, Line, parse_line};
 use crate::collectors::listing::{Listing, read_each};
-use crate::collectors::memory::parse_line;
-use crate::family::{Family, Kind, NameSet};
+use crate::family::{Family, NameSet};
 use crate::host::{self, Buffer, Host, Probe};
 use crate::moment::Moment;
-use crate::page::{Digits, LegalName, Page, Value};
+use crate::page::{Digits, Page, Value};
 use crate::scan;
 use crate::trouble::Trouble;
 
 const PLACE: &str = "sys/devices/system/node";
 /// NUMA nodes looked at.
 const MAX_NODES: usize = 1024;
-/// Fields looked at in one file.
-const MAX_FIELDS: usize = 256;
 
 static MEMORY: Family =
     Family::gauge(NameSet::Node, "node_memory_numa_<Field>", "bytes or pages", "Memory of a NUMA node.")
@@ -46,67 +44,21 @@ struct Node {
     number: u32,
     memory: Probe,
     allocations: Probe,
-    fields: Vec<Field>,
-    counts: Vec<Field>,
-}
-
-/// A field of one of the files, and the family it goes to.
-struct Field {
-    name: String,
-    family: LegalName,
-    value: u64,
-}
-
-impl Field {
-    fn new(name: &str, family: &'static Family, value: u64) -> Self {
-        let suffix = if family.kind == Kind::Counter { "_total" } else { "" };
-        let clean = name.trim_end_matches(')').replace('(', "_");
-        Self {
-            name: name.to_owned(),
-            family: LegalName::of(&format!("node_memory_numa_{clean}{suffix}")),
-            value,
-        }
-    }
+    fields: Fields,
+    counts: Fields,
 }
 
 /// Reads a line such as `Node 0 MemTotal:  1024 kB`.
-fn parse_memory(line: &[u8]) -> Option<(&[u8], u64)> {
+fn parse_memory(line: &[u8]) -> Option<Line<'_>> {
     let rest = line.strip_prefix(b"Node ")?;
     let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
-    let (name, value, _) = parse_line(rest[digits..].strip_prefix(b" ")?)?;
-    Some((name, value))
+    parse_line(rest[digits..].strip_prefix(b" ")?)
 }
 
 /// Reads a line such as `numa_hit 1024`.
-fn parse_count(line: &[u8]) -> Option<(&[u8], u64)> {
+fn parse_count(line: &[u8]) -> Option<Line<'_>> {
     let mut fields = scan::fields(line);
-    Some((fields.next()?, scan::number(fields.next()?)?))
-}
-
-/// Replaces the numbers; the kernel writes the same names in the same order every time, so they are kept.
-fn keep<'t>(fields: &mut Vec<Field>, family: &'static Family, read: impl Iterator<Item = (&'t [u8], u64)>) {
-    let mut count = 0;
-    for (name, value) in read.take(MAX_FIELDS) {
-        match fields.get_mut(count) {
-            Some(field) if field.name.as_bytes() == name => field.value = value,
-            known => {
-                let Ok(name) = str::from_utf8(name) else { continue };
-                let field = Field::new(name, family, value);
-                match known {
-                    Some(known) => *known = field,
-                    None => fields.push(field),
-                }
-            }
-        }
-        count += 1;
-    }
-    fields.truncate(count);
-}
-
-/// The value of a field; nodes mostly have the same fields in the same places.
-fn value(fields: &[Field], place: usize, name: &str) -> Option<u64> {
-    let here = fields.get(place).filter(|field| field.name == name);
-    here.or_else(|| fields.iter().find(|field| field.name == name)).map(|field| field.value)
+    Some((fields.next()?, scan::number(fields.next()?)?, false))
 }
 
 impl Node {
@@ -115,8 +67,8 @@ impl Node {
             number,
             memory: host.attribute(directory.join("meminfo")),
             allocations: host.attribute(directory.join("numastat")),
-            fields: Vec::new(),
-            counts: Vec::new(),
+            fields: Fields::default(),
+            counts: Fields::default(),
         }
     }
 
@@ -128,11 +80,14 @@ impl Node {
 
     fn take(&mut self, buffer: &mut Buffer) -> Result<bool, Trouble> {
         match self.allocations.read(buffer) {
-            Ok(text) => keep(&mut self.counts, &ALLOCATIONS, scan::lines(text).filter_map(parse_count)),
+            Ok(text) => self.counts.take(scan::lines(text).filter_map(parse_count), |name, _| {
+                format!("node_memory_numa_{name}_total")
+            }),
             Err(_) => self.counts.clear(),
         }
         let text = self.memory.read(buffer).inspect_err(|_| self.fields.clear())?;
-        keep(&mut self.fields, &MEMORY, scan::lines(text).filter_map(parse_memory));
+        self.fields
+            .take(scan::lines(text).filter_map(parse_memory), |name, _| format!("node_memory_numa_{name}"));
         Ok(!self.fields.is_empty())
     }
 }
@@ -175,22 +130,22 @@ impl Collector for Numa {
             && let Some(first) = nodes.first()
         {
             // All nodes have the fields of the first: a family is written whole before the next.
-            for (place, field) in first.fields.iter().enumerate() {
+            for (place, field) in first.fields.lines().iter().enumerate() {
                 page.family_named(&MEMORY, &field.family);
                 for node in nodes {
-                    node.sample(page, value(&node.fields, place, &field.name));
+                    node.sample(page, node.fields.value_near(place, &field.name));
                 }
             }
-            for (place, field) in first.counts.iter().enumerate() {
+            for (place, field) in first.counts.lines().iter().enumerate() {
                 page.family_named(&ALLOCATIONS, &field.family);
                 for node in nodes {
-                    node.sample(page, value(&node.counts, place, &field.name));
+                    node.sample(page, node.counts.value_near(place, &field.name));
                 }
             }
         }
         page.family(&FREE);
         for node in nodes {
-            let [free, total] = ["MemFree", "MemTotal"].map(|name| value(&node.fields, 0, name));
+            let [free, total] = ["MemFree", "MemTotal"].map(|name| node.fields.value(name));
             if let (Some(free), Some(total)) = (free, total)
                 && total > 0
             {
@@ -216,9 +171,9 @@ mod tests {
 
     #[test]
     fn real_lines() {
-        assert_eq!(parse_memory(b"Node 12 MemTotal:       16 kB"), Some((&b"MemTotal"[..], 16_384)));
-        assert_eq!(parse_memory(b"Node 0 HugePages_Total:     5"), Some((&b"HugePages_Total"[..], 5)));
-        assert_eq!(parse_count(b"numa_hit 193460335812"), Some((&b"numa_hit"[..], 193_460_335_812)));
+        assert_eq!(parse_memory(b"Node 12 MemTotal:       16 kB"), Some((&b"MemTotal"[..], 16_384, true)));
+        assert_eq!(parse_memory(b"Node 0 HugePages_Total:     5"), Some((&b"HugePages_Total"[..], 5, false)));
+        assert_eq!(parse_count(b"numa_hit 193460335812"), Some((&b"numa_hit"[..], 193_460_335_812, false)));
         assert_eq!(parse_memory(b"MemTotal: 1 kB"), None);
     }
 
@@ -231,9 +186,9 @@ mod tests {
         #[test]
         fn any_line_reads_back(node: u32, name in "[A-Za-z_]{1,20}", value: u64) {
             let line = format!("Node {node} {name}: {value}");
-            prop_assert_eq!(parse_memory(line.as_bytes()), Some((name.as_bytes(), value)));
+            prop_assert_eq!(parse_memory(line.as_bytes()), Some((name.as_bytes(), value, false)));
             let line = format!("{name} {value}");
-            prop_assert_eq!(parse_count(line.as_bytes()), Some((name.as_bytes(), value)));
+            prop_assert_eq!(parse_count(line.as_bytes()), Some((name.as_bytes(), value, false)));
         }
     }
 }
