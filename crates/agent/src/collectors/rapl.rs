@@ -16,14 +16,14 @@ use crate::moment::Moment;
 use crate::page::{Digits, LegalName, Page, Value};
 use crate::scan;
 use crate::trouble::Trouble;
-use zones::{Domain, Limits, ZoneId};
+use zones::{Alias, Domain, Limits, ZoneId};
 
 /// What is written as "the" power of a package.
 pub const WINDOW: Duration = Duration::from_secs(10);
 const LONG_WINDOW: Duration = Duration::from_mins(1);
 /// How soon a zone that has gone is looked for again.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// Believable watts of a zone whose limits are not known.
+/// Believable watts of a zone, whatever its limits say: firmware without limits writes 4,090 W or more.
 const CEILING_WATTS: u64 = 2_000;
 /// The same for the whole platform.
 const PLATFORM_CEILING_WATTS: u64 = 20_000;
@@ -125,7 +125,7 @@ static FAMILIES: [&Family; 9] = [
 ];
 
 struct Zone {
-    path: String,
+    alias: Alias,
     probe: Probe,
     limits: Limits,
     trouble: Option<Trouble>,
@@ -184,13 +184,15 @@ impl Rapl {
             let probe = self.host.attribute(zone.directory.join("energy_uj"));
             let old = self.zones.remove(&id).filter(|old| old.probe.path() == probe.path());
             let probe = old.map_or(probe, |old| old.probe);
-            self.zones.insert(id, Zone { path: zone.label, probe, limits: zone.limits, trouble: None });
+            self.zones.insert(id, Zone { alias: zone.alias, probe, limits: zone.limits, trouble: None });
         }
     }
 
     /// What a package was built for: what the kernel says, else the limit that is set, else the configuration.
     fn tdp(&self, limits: Limits) -> Option<u64> {
-        limits.thermal_spec.or(limits.long_term).or(self.configured_tdp)
+        let believable = |limit: &u64| *limit <= CEILING_WATTS * 1_000_000;
+        let [built_for, set] = [limits.thermal_spec, limits.long_term].map(|limit| limit.filter(believable));
+        built_for.or(set).or(self.configured_tdp)
     }
 
     /// Packages by number, dies added up.
@@ -274,15 +276,15 @@ impl Rapl {
             }
         }
         if page.wants(NameSet::Node) {
-            let mut names: Vec<&str> = self.zones.keys().map(|id| id.domain.name()).collect();
+            let mut names: Vec<&str> = self.zones.values().map(|zone| zone.alias.name.as_str()).collect();
             names.sort_unstable();
             names.dedup();
             for name in names {
                 page.family_named(&NODE_JOULES, &LegalName::of(&format!("node_rapl_{name}_joules_total")));
-                for (id, zone) in live().filter(|(id, _)| id.domain.name() == name) {
+                for (id, Zone { alias, .. }) in live().filter(|(_, zone)| zone.alias.name == name) {
                     if let Some(total) = self.meters.get(id).and_then(Meter::total) {
-                        let index = Digits::of(u64::from(id.package.unwrap_or(0)));
-                        let labels = [("index", index.as_bytes()), ("path", zone.path.as_bytes())];
+                        let index = Digits::of(alias.index);
+                        let labels = [("index", index.as_bytes()), ("path", alias.path.as_bytes())];
                         page.sample(&labels, Value::Fixed(total, 6));
                     }
                 }
@@ -417,16 +419,14 @@ impl Collector for Rapl {
     }
 }
 
-/// The most that is believable: twice the largest limit, or a number no hardware reaches.
+/// The most that is believable: twice the largest limit, up to a number no hardware reaches.
 fn ceiling(domain: &Domain, limits: Limits, configured: Option<u64>) -> u64 {
     let known =
         [limits.thermal_spec, limits.long_term, limits.short_term, configured].into_iter().flatten().max();
     match (domain, known) {
         (Domain::Psys, _) => PLATFORM_CEILING_WATTS,
         // Memory and the rest have no limits of their own that mean anything.
-        (Domain::Package, Some(limit)) => {
-            (limit.saturating_mul(2) / 1_000_000).clamp(50, PLATFORM_CEILING_WATTS)
-        }
+        (Domain::Package, Some(limit)) => (limit.saturating_mul(2) / 1_000_000).clamp(50, CEILING_WATTS),
         _ => CEILING_WATTS,
     }
 }

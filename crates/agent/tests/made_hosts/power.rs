@@ -95,6 +95,54 @@ fn amd_has_no_limits_so_its_tdp_comes_from_the_configuration() {
 }
 
 #[test]
+fn a_limit_that_no_package_reaches_is_no_tdp() {
+    // As firmware writes that sets no limits, here without a word about what the part was built for.
+    let unlimited = |tree: &Tree| {
+        tree.zone("intel-rapl:0", "package-0", 1000 * J).limits("intel-rapl:0", 0, 4090, 4090);
+    };
+    let mut host = Watched::new(unlimited);
+    host.tick();
+    host.tree.energy("intel-rapl:0", 1250 * J);
+    let samples = host.later(1).tick().samples();
+    assert_eq!(watts(&samples, "package", 0).as_deref(), Some("250"), "an unlimited part may draw much");
+    assert_eq!(value(&samples, "node_package_power_avg"), None);
+    assert_eq!(
+        value(&samples, "node_power_limit_watts{constraint=\"long_term\",package=\"0\"}"),
+        Some("4090")
+    );
+    assert_eq!(host.found("rapl"), "package-0; no TDP in sight, give --tdp-watts");
+    host.tree.energy("intel-rapl:0", 4250 * J);
+    let samples = host.later(1).tick().samples();
+    assert_eq!(
+        value(&samples, "node_energy_joules_total{package=\"0\",zone=\"package\"}"),
+        Some("250"),
+        "3,000 W are a jump of the counter"
+    );
+}
+
+#[test]
+fn zones_have_node_exporters_names_and_numbers() {
+    // Its numbers of memory are a count in the order of directories, whichever package comes first.
+    let mut host = Watched::new(|tree| {
+        tree.server(2);
+        tree.zone("intel-rapl:2", "package-2-die-1", 0).zone("intel-rapl-mmio:0", "package-1", 0);
+    });
+    host.tick().later(1).tick();
+    let rapl: Vec<String> = host.samples().into_keys().filter(|s| s.starts_with("node_rapl_")).collect();
+    let series = |zone: &str, index: u32, directory: &str| {
+        format!("node_rapl_{zone}_joules_total{{index=\"{index}\",path=\"/sys/class/powercap/{directory}\"}}")
+    };
+    let expected = [
+        series("dram", 0, "intel-rapl:0:0"),
+        series("dram", 1, "intel-rapl:1:0"),
+        series("package_2_die_1", 0, "intel-rapl:2"),
+        series("package", 0, "intel-rapl:1"),
+        series("package", 1, "intel-rapl:0"),
+    ];
+    assert_eq!(rapl, expected);
+}
+
+#[test]
 fn a_virtual_machine_without_powercap_is_up_and_says_why_there_is_no_power() {
     let mut host = Watched::new(|tree| {
         tree.proc(2, 1);

@@ -76,13 +76,24 @@ pub struct Limits {
     pub short_term: Option<u64>,
 }
 
+/// What node_exporter makes of a zone: `node_rapl_<name>_joules_total{index,path}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// The zone's own name without a package's number.
+    pub name: String,
+    /// That number, or how many zones of this name came before.
+    pub index: u64,
+    /// Its directory as the host sees it.
+    pub path: String,
+}
+
 /// A zone as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Where its files are.
     pub directory: PathBuf,
-    /// The path as the host sees it, for labels.
-    pub label: String,
+    /// What node_exporter calls it.
+    pub alias: Alias,
     /// Where the counter wraps.
     pub range: Option<u64>,
     /// Its limits.
@@ -111,6 +122,15 @@ pub fn parse_name(name: &str) -> ZoneId {
     ZoneId { domain, package, die }
 }
 
+/// node_exporter's name and index of a zone. It takes `dram` of every package for the same name and counts; of
+/// `package-0-die-1` it makes a name of its own.
+fn name_and_index(own: &str, counted: &mut BTreeMap<String, u64>) -> (String, u64) {
+    let numbered = own.split_once('-').and_then(|(stem, number)| Some((stem, number.parse().ok()?)));
+    let (name, index) = numbered.unwrap_or((own, counted.get(own).copied().unwrap_or(0)));
+    counted.insert(name.to_owned(), index.saturating_add(1));
+    (name.to_owned(), index)
+}
+
 /// All zones, each once: `intel-rapl-mmio` repeats what `intel-rapl` has.
 pub fn find(host: &Host, buffer: &mut Buffer) -> Result<BTreeMap<ZoneId, Found>, Trouble> {
     let class = host.path("sys/class/powercap");
@@ -121,16 +141,18 @@ pub fn find(host: &Host, buffer: &mut Buffer) -> Result<BTreeMap<ZoneId, Found>,
     };
     let mut found: BTreeMap<ZoneId, Found> = BTreeMap::new();
     let mut denied = None;
+    let mut counted = BTreeMap::new();
     for directory in directories.iter().take(MAX_ZONES) {
         let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let Some((control, numbers)) = name.split_once(':') else { continue };
-        let id = match identify(directory, numbers, &directories, buffer) {
-            Ok(id) => id,
+        let (own, id) = match identify(directory, numbers, &directories, buffer) {
+            Ok(identified) => identified,
             Err(trouble) => {
                 denied.get_or_insert(trouble);
                 continue;
             }
         };
+        let (alias, index) = name_and_index(&own, &mut counted);
         let rank = match control {
             "intel-rapl" => 0,
             "intel-rapl-mmio" => 2,
@@ -141,8 +163,8 @@ pub fn find(host: &Host, buffer: &mut Buffer) -> Result<BTreeMap<ZoneId, Found>,
         }
         let range = host::number_once(&directory.join("max_energy_range_uj"), buffer).ok().filter(|&r| r > 0);
         let limits = limits(directory, buffer);
-        let label = format!("/sys/class/powercap/{name}");
-        found.insert(id, Found { directory: directory.clone(), label, range, limits, rank });
+        let alias = Alias { name: alias, index, path: format!("/sys/class/powercap/{name}") };
+        found.insert(id, Found { directory: directory.clone(), alias, range, limits, rank });
     }
     match denied {
         _ if !found.is_empty() => Ok(found),
@@ -167,18 +189,19 @@ fn below(directory: &Path, depth: usize) -> Result<Vec<PathBuf>, Trouble> {
     Ok(all)
 }
 
-/// A subzone (`core`, `dram`) belongs to the package whose numbers begin its own.
+/// A zone's own name and what it is. A subzone (`core`, `dram`) belongs to the package whose numbers begin its own.
 fn identify(
     directory: &Path,
     numbers: &str,
     all: &[PathBuf],
     buffer: &mut Buffer,
-) -> Result<ZoneId, Trouble> {
+) -> Result<(String, ZoneId), Trouble> {
     let mut name = |directory: &Path| -> Result<String, Trouble> {
         let text = host::read_once(&directory.join("name"), buffer)?;
         Ok(String::from_utf8_lossy(scan::trimmed(text)).into_owned())
     };
-    let mut id = parse_name(&name(directory)?);
+    let called = name(directory)?;
+    let mut id = parse_name(&called);
     if let Some((parent_numbers, _)) = numbers.rsplit_once(':') {
         let own = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let parent_name = own.strip_suffix(&numbers[parent_numbers.len()..]);
@@ -188,7 +211,7 @@ fn identify(
             (id.package, id.die) = (parent.package, parent.die);
         }
     }
-    Ok(id)
+    Ok((called, id))
 }
 
 fn limits(directory: &Path, buffer: &mut Buffer) -> Limits {
@@ -231,12 +254,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn zones_have_the_names_and_numbers_that_node_exporter_gives_them() {
+        // In the order of their directories, on a host whose first zone is its second package.
+        let zones =
+            ["package-1", "dram", "package-0", "core", "dram", "package-0-die-1", "psys", "psys-1", "gpu-x"];
+        let mut counted = BTreeMap::new();
+        let named: Vec<(String, u64)> = zones.iter().map(|zone| name_and_index(zone, &mut counted)).collect();
+        let expected = [
+            ("package", 1),
+            ("dram", 0),
+            ("package", 0),
+            ("core", 0),
+            ("dram", 1),
+            ("package-0-die-1", 0),
+            ("psys", 0),
+            ("psys", 1),
+            ("gpu-x", 0),
+        ];
+        assert_eq!(named, expected.map(|(name, index)| (name.to_owned(), index)));
+    }
+
     proptest! {
         #[test]
         fn any_name_is_something_and_packages_read_back(name: String, package: u32, die: u32) {
             let _ = parse_name(&name);
             let id = ZoneId { domain: Domain::Package, package: Some(package), die: Some(die) };
             prop_assert_eq!(parse_name(&id.to_string()), id);
+            let _ = name_and_index(&name, &mut BTreeMap::from([(name.clone(), u64::MAX)]));
         }
     }
 }
