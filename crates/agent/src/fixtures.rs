@@ -237,9 +237,14 @@ impl Tree {
                 ("ue_noinfo_count", 0),
                 ("csrow0/ce_count", 2),
                 ("csrow0/ue_count", 0),
+                ("csrow0/ch0_ce_count", 2),
+                ("csrow0/ch1_ce_count", 0),
+                ("csrow0/ch1_ue_count", 0),
             ] {
                 self.write(&format!("{place}/{file}"), format!("{count}\n"));
             }
+            let label = format!("mc#{controller}csrow#0channel#0\n");
+            self.write(&format!("{place}/csrow0/ch0_dimm_label"), label);
         }
         self
     }

@@ -68,6 +68,14 @@ fn values_under_all_names() {
         ("node_edac_correctable_errors_total{controller=\"0\"}", "3"),
         ("node_edac_csrow_correctable_errors_total{controller=\"0\",csrow=\"unknown\"}", "1"),
         ("node_edac_csrow_uncorrectable_errors_total{controller=\"0\",csrow=\"0\"}", "0"),
+        (
+            "node_edac_channel_correctable_errors_total{channel=\"0\",controller=\"0\",csrow=\"0\",dimm_label=\"mc0_csrow0_channel0\"}",
+            "2",
+        ),
+        (
+            "node_edac_channel_uncorrectable_errors_total{channel=\"1\",controller=\"0\",csrow=\"0\",dimm_label=\"unknown\"}",
+            "0",
+        ),
         ("node_package_power_avg", "8"),
         ("collectd_package_0_power_power{instance=\"n1\"}", "20"),
     ];
@@ -429,3 +437,7 @@ fn tables_are_read_up_to_their_limits() {
     host.text(Format::Text, NONE);
     assert_eq!(host.found("cpu"), "8192 CPUs");
 }
+        for channel in 0..20 {
+            tree.write(&format!("sys/devices/system/edac/mc/mc0/csrow0/ch{channel}_ce_count"), "1\n");
+        }
+    assert_eq!(count("node_edac_channel_correctable_errors_total{"), 16);
