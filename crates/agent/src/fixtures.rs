@@ -250,10 +250,11 @@ impl Tree {
     }
 
     /// The link to the device that a chip sits on.
-    fn device(&self, link: &str, device: &str) {
+    pub fn device(&self, link: &str, device: &str) -> &Self {
         let place = self.path(&format!("sys/devices/platform/{device}"));
         fs::create_dir_all(&place).expect("the tree is writable");
         std::os::unix::fs::symlink(place, self.path(link)).expect("the tree is writable");
+        self
     }
 
     fn hugepages(&self, place: &str) {

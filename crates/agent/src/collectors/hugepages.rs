@@ -1,5 +1,6 @@
 //! Huge pages, of the node and of each NUMA node.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::collectors::Collector;
@@ -87,13 +88,18 @@ impl Hugepages {
 }
 
 fn list(host: &Host) -> Result<Vec<Pool>, Trouble> {
-    let mut pools = list_in(host, &host.path(PLACE), None)?;
     let nodes = host::numbered(&host.path("sys/devices/system/node"), "node").unwrap_or_default();
-    for (number, node) in nodes.into_iter().take(MAX_NODES) {
+    let of_nodes = nodes.into_iter().take(MAX_NODES).flat_map(|(number, node)| {
         // A NUMA node without memory has no such directory.
-        pools.extend(list_in(host, &node.join("hugepages"), Some(number)).unwrap_or_default());
-    }
-    Ok(pools)
+        list_in(host, &node.join("hugepages"), Some(number)).unwrap_or_default()
+    });
+    let mut of_nodes = of_nodes.peekable();
+    let whole = match list_in(host, &host.path(PLACE), None) {
+        // Where /sys/kernel is out of sight the nodes still tell.
+        Err(trouble) if trouble.is_absent() && of_nodes.peek().is_some() => Vec::new(),
+        whole => whole?,
+    };
+    Ok(whole.into_iter().chain(of_nodes).collect())
 }
 
 fn list_in(host: &Host, directory: &Path, numa: Option<u32>) -> Result<Vec<Pool>, Trouble> {
@@ -157,13 +163,8 @@ impl Collector for Hugepages {
     }
 
     fn found(&self) -> String {
-        let sizes: Vec<String> = self
-            .pools
-            .found()
-            .iter()
-            .filter(|p| p.numa.is_none())
-            .map(|p| format!("{} kB", p.size_kb))
-            .collect();
+        let sizes: BTreeSet<u64> = self.pools.found().iter().map(|pool| pool.size_kb).collect();
+        let sizes: Vec<String> = sizes.iter().map(|size| format!("{size} kB")).collect();
         format!("pages of {}", sizes.join(", "))
     }
 }

@@ -145,7 +145,8 @@ struct Sensor {
 
 struct Chip {
     id: String,
-    name: Vec<u8>,
+    /// What the driver calls it, cleaned as node_exporter does; empty if it says nothing.
+    name: String,
 }
 
 #[derive(Default)]
@@ -161,24 +162,47 @@ pub struct Hwmon {
 }
 
 fn list(host: &Host, buffer: &mut Buffer) -> Result<Board, Trouble> {
+    let found = host::numbered(&host.path("sys/class/hwmon"), "hwmon")?.into_iter().take(MAX_CHIPS);
+    let places: Vec<Place> = found
+        .map(|(number, directory)| {
+            let name = host::read_once(&directory.join("name"), buffer).map(String::from_utf8_lossy);
+            let name = clean(&name.unwrap_or_default());
+            Place { number, device: device_name(&directory, &name), name, directory }
+        })
+        .collect();
     let mut board = Board::default();
-    for (number, directory) in
-        host::numbered(&host.path("sys/class/hwmon"), "hwmon")?.into_iter().take(MAX_CHIPS)
-    {
-        let name = host::read_once(&directory.join("name"), buffer).map(|text| scan::trimmed(text).to_vec());
-        let name = name.unwrap_or_default();
-        let mut id = chip_id(&directory, &name);
-        // Two chips without a device of their own may share a name; the number keeps their series apart.
-        if board.chips.iter().any(|chip| chip.id == id) {
-            id = format!("{id}_hwmon{number}");
-        }
-        board.chips.push(Chip { id, name });
+    for place in &places {
+        board.chips.push(Chip { id: place.chip_id(&places), name: place.name.clone() });
         // Old drivers keep their files in the device's directory.
-        for place in [directory.clone(), directory.join("device")] {
-            board.list_sensors(host, &place, buffer);
+        for directory in [&place.directory, &place.directory.join("device")] {
+            board.list_sensors(host, directory, buffer);
         }
     }
     Ok(board)
+}
+
+/// Where a chip was found.
+struct Place {
+    number: u32,
+    directory: PathBuf,
+    /// The device it sits on, which it may share.
+    device: String,
+    name: String,
+}
+
+impl Place {
+    /// The name node_exporter gives the chip: its device, and where several sit on that, what tells them apart. The
+    /// driver's name does so from boot to boot, the number only if the drivers are loaded in the same order.
+    fn chip_id(&self, all: &[Self]) -> String {
+        let neighbours = || all.iter().filter(|other| other.device == self.device);
+        if neighbours().count() == 1 {
+            self.device.clone()
+        } else if !self.name.is_empty() && neighbours().filter(|other| other.name == self.name).count() == 1 {
+            format!("{}_{}", self.device, self.name)
+        } else {
+            format!("{}_hwmon{}", self.device, self.number)
+        }
+    }
 }
 
 impl Board {
@@ -228,8 +252,8 @@ impl Hwmon {
     }
 }
 
-/// The name node_exporter gives a chip: bus and device it sits on, else what the driver says.
-fn chip_id(directory: &Path, name: &[u8]) -> String {
+/// A chip's bus and device, else what the driver says.
+fn device_name(directory: &Path, name: &str) -> String {
     let device = directory.join("device").canonicalize().ok();
     let part = |path: Option<&Path>| {
         path.and_then(Path::file_name)
@@ -241,10 +265,8 @@ fn chip_id(directory: &Path, name: &[u8]) -> String {
     match (bus, own) {
         (Some(bus), Some(own)) => format!("{bus}_{own}"),
         (None, Some(own)) => own,
-        _ => {
-            let name = clean(&String::from_utf8_lossy(name));
-            if name.is_empty() { part(Some(directory)).unwrap_or_default() } else { name }
-        }
+        _ if name.is_empty() => part(Some(directory)).unwrap_or_default(),
+        _ => name.to_owned(),
     }
 }
 
@@ -287,7 +309,10 @@ impl Collector for Hwmon {
         board.samples(page, &FAN, |s| measured(s, Quantity::Fan, 0));
         page.family(&CHIP_NAMES);
         for chip in board.chips.iter().filter(|chip| !chip.name.is_empty()) {
-            page.sample(&[("chip", chip.id.as_bytes()), ("chip_name", &chip.name)], Value::Count(1));
+            page.sample(
+                &[("chip", chip.id.as_bytes()), ("chip_name", chip.name.as_bytes())],
+                Value::Count(1),
+            );
         }
         page.family(&LABELS);
         for sensor in &board.sensors {
@@ -306,7 +331,7 @@ impl Collector for Hwmon {
                 if let Some(value) = measured(sensor, quantity, 6) {
                     let chip = &board.chips[sensor.chip];
                     let labels: [(&str, &[u8]); 3] = [
-                        ("chip_name", &chip.name),
+                        ("chip_name", chip.name.as_bytes()),
                         ("chip", chip.id.as_bytes()),
                         ("sensor", sensor.name.as_bytes()),
                     ];
@@ -321,7 +346,7 @@ impl Collector for Hwmon {
             let left = of_chip.filter_map(|s| s.critical.filter(|&c| c > 0)?.checked_sub(s.value.now?)).min();
             if let Some(left) = left {
                 page.sample(
-                    &[("chip_name", &chip.name), ("chip", chip.id.as_bytes())],
+                    &[("chip_name", chip.name.as_bytes()), ("chip", chip.id.as_bytes())],
                     Value::Signed(left, 3),
                 );
             }

@@ -110,6 +110,18 @@ fn list(host: &Host) -> Result<Vec<Node>, Trouble> {
     Ok(found.map(|(number, directory)| Node::at(host, number, &directory)).collect())
 }
 
+/// Writes a table of all nodes, field by field: a family is written whole before the next. The node that has the most
+/// fields says which there are, as the first may be the one that cannot be read.
+fn write_tables(nodes: &[Node], page: &mut Page, family: &'static Family, table: fn(&Node) -> &Fields) {
+    let Some(longest) = nodes.iter().map(table).max_by_key(|table| table.lines().len()) else { return };
+    for (place, field) in longest.lines().iter().enumerate() {
+        page.family_named(family, &field.family);
+        for node in nodes {
+            node.sample(page, table(node).value_near(place, &field.name));
+        }
+    }
+}
+
 impl Collector for Numa {
     fn source(&self) -> &'static str {
         "numa"
@@ -126,22 +138,9 @@ impl Collector for Numa {
 
     fn write(&self, _now: Moment, page: &mut Page) {
         let nodes = self.nodes.found();
-        if page.wants(NameSet::Node)
-            && let Some(first) = nodes.first()
-        {
-            // All nodes have the fields of the first: a family is written whole before the next.
-            for (place, field) in first.fields.lines().iter().enumerate() {
-                page.family_named(&MEMORY, &field.family);
-                for node in nodes {
-                    node.sample(page, node.fields.value_near(place, &field.name));
-                }
-            }
-            for (place, field) in first.counts.lines().iter().enumerate() {
-                page.family_named(&ALLOCATIONS, &field.family);
-                for node in nodes {
-                    node.sample(page, node.counts.value_near(place, &field.name));
-                }
-            }
+        if page.wants(NameSet::Node) {
+            write_tables(nodes, page, &MEMORY, |node| &node.fields);
+            write_tables(nodes, page, &ALLOCATIONS, |node| &node.counts);
         }
         page.family(&FREE);
         for node in nodes {

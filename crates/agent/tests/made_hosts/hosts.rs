@@ -329,16 +329,49 @@ fn the_large_host_has_more_series_than_the_measurement_asks_for() {
 }
 
 #[test]
-fn two_chips_of_one_name_keep_their_series_apart() {
+fn chips_on_one_device_are_told_apart_as_node_exporter_does() {
+    let chips = [("nvme", 40), ("nvme", 41), ("asus", 42), ("Asus-WMI", 43), ("BAT0", 44)];
     let mut host = Watched::new(|tree| {
-        for chip in 0..2 {
-            tree.write(&format!("sys/class/hwmon/hwmon{chip}/name"), "nvme\n");
-            tree.write(&format!("sys/class/hwmon/hwmon{chip}/temp1_input"), format!("4{chip}000\n"));
+        for (number, (name, degrees)) in chips.iter().enumerate() {
+            tree.write(&format!("sys/class/hwmon/hwmon{number}/name"), format!("{name}\n"));
+            tree.write(&format!("sys/class/hwmon/hwmon{number}/temp1_input"), format!("{degrees}000\n"));
         }
+        tree.device("sys/class/hwmon/hwmon2/device", "board")
+            .device("sys/class/hwmon/hwmon3/device", "board");
     });
     let samples = host.samples();
-    assert_eq!(value(&samples, "node_hwmon_temp_celsius{chip=\"nvme\",sensor=\"temp1\"}"), Some("40"));
-    assert_eq!(value(&samples, "node_hwmon_temp_celsius{chip=\"nvme_hwmon1\",sensor=\"temp1\"}"), Some("41"));
+    let expected = [
+        ("nvme_hwmon0", "nvme", "40"),
+        ("nvme_hwmon1", "nvme", "41"),
+        ("platform_board_asus", "asus", "42"),
+        ("platform_board_asus_wmi", "asus_wmi", "43"),
+        ("bat0", "bat0", "44"),
+    ];
+    for (chip, name, degrees) in expected {
+        let series = format!("node_hwmon_temp_celsius{{chip=\"{chip}\",sensor=\"temp1\"}}");
+        assert_eq!(value(&samples, &series), Some(degrees), "{series}");
+        let series = format!("node_hwmon_chip_names{{chip=\"{chip}\",chip_name=\"{name}\"}}");
+        assert_eq!(value(&samples, &series), Some("1"), "{series}");
+    }
+}
+
+#[test]
+fn huge_pages_of_numa_nodes_are_told_where_those_of_the_whole_are_out_of_sight() {
+    let mut host = full();
+    host.tree.remove("sys/kernel/mm/hugepages");
+    let samples = host.samples();
+    let series = "node_hugepages_pages{numa=\"0\",size_kb=\"2048\",state=\"free\"}";
+    assert_eq!(value(&samples, series), Some("2"));
+    assert_eq!(host.found("hugepages"), "pages of 2048 kB");
+}
+
+#[test]
+fn a_numa_node_that_cannot_be_read_takes_no_other_with_it() {
+    let mut host = full();
+    host.tree.fails("sys/devices/system/node/node0/meminfo", Some(Errno::Eio));
+    let samples = host.samples();
+    assert_eq!(value(&samples, "node_memory_numa_MemTotal{node=\"0\"}"), None);
+    assert!(value(&samples, "node_memory_numa_MemTotal{node=\"1\"}").is_some(), "{samples:?}");
 }
 
 #[test]
@@ -416,6 +449,9 @@ fn tables_are_read_up_to_their_limits() {
                 tree.write(&format!("sys/kernel/mm/hugepages/hugepages-{size}kB/{file}"), "1\n");
             }
         }
+        for channel in 0..20 {
+            tree.write(&format!("sys/devices/system/edac/mc/mc0/csrow0/ch{channel}_ce_count"), "1\n");
+        }
         tree.write("sys/class/hwmon/hwmon0/temp1_input", "1\n");
     });
     host.tick();
@@ -426,6 +462,7 @@ fn tables_are_read_up_to_their_limits() {
     assert_eq!(count("node_hwmon_chip_names{"), 128);
     assert_eq!(count("node_edac_correctable_errors_total{"), 128);
     assert_eq!(count("node_edac_csrow_correctable_errors_total{"), 128);
+    assert_eq!(count("node_edac_channel_correctable_errors_total{"), 16);
     assert_eq!(count("collectd_hugepages_vmpage_number{"), 2 * 16);
     let mut stat = String::new();
     for cpu in 0..9_000 {
@@ -437,7 +474,3 @@ fn tables_are_read_up_to_their_limits() {
     host.text(Format::Text, NONE);
     assert_eq!(host.found("cpu"), "8192 CPUs");
 }
-        for channel in 0..20 {
-            tree.write(&format!("sys/devices/system/edac/mc/mc0/csrow0/ch{channel}_ce_count"), "1\n");
-        }
-    assert_eq!(count("node_edac_channel_correctable_errors_total{"), 16);
