@@ -229,7 +229,8 @@ impl Pass {
     }
 
     /// Writes one request after the other, each on the edition that the one before has made; `stored` tells how far it
-    /// came.
+    /// came. Labels and taints cannot share one: applied taints would be ours with everybody else's, and gone with the
+    /// first apply that leaves them out; patched labels would not be ours to let go of.
     async fn write_node(
         &self,
         change: &NodeChange,
