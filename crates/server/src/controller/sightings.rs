@@ -1,6 +1,6 @@
 //! Objects as the watches last showed them, with the editions that a write must name. No clock, no network.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::keys::VIOLATING;
@@ -24,6 +24,15 @@ pub(super) struct Sightings {
     /// Pods that wait, and for which policy's sake.
     waiting: BTreeMap<ObjectKey, PolicyRef>,
     listed: Listed,
+    /// Of which the newest edition is known from the answer to our own write alone.
+    written: Written,
+}
+
+/// What the watches have not confirmed yet.
+#[derive(Debug, Default)]
+struct Written {
+    nodes: BTreeSet<NodeName>,
+    policies: BTreeSet<PolicyRef>,
 }
 
 /// What was listed at least once.
@@ -67,15 +76,18 @@ impl Sightings {
                 let first = !std::mem::replace(&mut self.listed.nodes, true);
                 let all = all.iter().filter_map(SeenNode::of).map(|(name, node)| (name, Arc::new(node)));
                 let before = self.marks();
-                self.nodes = all.collect();
+                let written = std::mem::take(&mut self.written.nodes);
+                self.nodes =
+                    listed(&self.nodes, all.collect(), &written, |node: &Arc<SeenNode>| &node.edition);
                 first || self.marks() != before
             }
             Delta::Applied(node) => {
                 SeenNode::of(&node).is_some_and(|(name, node)| self.node_seen(name, node))
             }
-            Delta::Deleted(key) => {
-                NodeName::new(&key.name).is_ok_and(|name| self.nodes.remove(&name).is_some())
-            }
+            Delta::Deleted(key) => NodeName::new(&key.name).is_ok_and(|name| {
+                self.written.nodes.remove(&name);
+                self.nodes.remove(&name).is_some()
+            }),
         }
     }
 
@@ -90,6 +102,7 @@ impl Sightings {
         }
         let differs = held.marks != node.marks;
         *held = Arc::new(node);
+        self.written.nodes.remove(&name);
         differs
     }
 
@@ -98,7 +111,8 @@ impl Sightings {
         if let Some((name, node)) = SeenNode::of(node)
             && self.nodes.contains_key(&name)
         {
-            self.node_seen(name, node);
+            self.node_seen(name.clone(), node);
+            self.written.nodes.insert(name);
         }
     }
 
@@ -114,14 +128,17 @@ impl Sightings {
                         .collect()
                 };
                 let differs = which(&self.policies) != which(&all);
-                self.policies = all;
+                let written = std::mem::take(&mut self.written.policies);
+                self.policies = listed(&self.policies, all, &written, |policy| &policy.edition);
                 first || differs
             }
             Delta::Applied(policy) => {
                 SeenPolicy::of(&policy).is_some_and(|(name, policy)| self.policy_seen(name, policy))
             }
-            Delta::Deleted(key) => PolicyRef::new(&key.namespace, &key.name)
-                .is_ok_and(|name| self.policies.remove(&name).is_some()),
+            Delta::Deleted(key) => PolicyRef::new(&key.namespace, &key.name).is_ok_and(|name| {
+                self.written.policies.remove(&name);
+                self.policies.remove(&name).is_some()
+            }),
         }
     }
 
@@ -135,6 +152,7 @@ impl Sightings {
         }
         let differs = held.generation != policy.generation || held.edition.uid != policy.edition.uid;
         *held = policy;
+        self.written.policies.remove(&name);
         differs
     }
 
@@ -143,7 +161,8 @@ impl Sightings {
         if let Some((name, policy)) = SeenPolicy::of(policy)
             && self.policies.contains_key(&name)
         {
-            self.policy_seen(name, policy);
+            self.policy_seen(name.clone(), policy);
+            self.written.policies.insert(name);
         }
     }
 
@@ -270,6 +289,24 @@ impl SeenPolicy {
 fn edition(namespace: &str, name: &str, uid: &str, version: &str) -> Edition {
     let text = str::to_owned;
     Edition { namespace: text(namespace), name: text(name), uid: text(uid), version: text(version) }
+}
+
+/// What a list makes of what was held: all of it anew, except what we wrote while the list was made. It may show that as
+/// it was before, and what was done would be done again. A second such list is believed, whatever it says.
+fn listed<K: Ord, V: Clone>(
+    held: &BTreeMap<K, V>,
+    mut all: BTreeMap<K, V>,
+    written: &BTreeSet<K>,
+    edition: impl Fn(&V) -> &Edition,
+) -> BTreeMap<K, V> {
+    for name in written {
+        if let (Some(ours), Some(listed)) = (held.get(name), all.get_mut(name))
+            && is_older(edition(listed), edition(ours))
+        {
+            *listed = ours.clone();
+        }
+    }
+    all
 }
 
 /// Whether `one` of the same object came before `other`. Versions are numbers that grow; where they are not, nobody

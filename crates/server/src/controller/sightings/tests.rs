@@ -37,6 +37,53 @@ fn what_is_gone_stays_gone_even_if_a_write_is_answered_late() {
 }
 
 #[test]
+fn a_list_made_while_we_wrote_does_not_undo_what_we_did() {
+    let labelled = json!({"power": "violating"});
+    let object = |version: &str, labels: &Value| json!({"metadata": {"name": "n1", "uid": "u", "resourceVersion": version, "labels": labels}});
+    let list =
+        |version: &str, labels: &Value| Sighting::Nodes(Delta::Replaced(vec![read(object(version, labels))]));
+    let mut seen = Sightings::default();
+    seen.apply(list("5", &json!({})));
+    seen.wrote_node(&read(object("7", &labelled)));
+    assert!(!seen.apply(list("6", &json!({}))), "it shows the node before our write");
+    let held = |seen: &Sightings| {
+        let node = seen.node(&name("n1")).unwrap();
+        (node.edition.version.clone(), node.marks.labels().len())
+    };
+    assert_eq!(held(&seen), ("7".to_owned(), 1));
+    assert!(seen.apply(list("6", &json!({}))), "a second is believed: the API server was set back");
+    assert_eq!(held(&seen), ("6".to_owned(), 0));
+
+    seen.wrote_node(&read(object("8", &labelled)));
+    seen.apply(node("8", &labelled));
+    assert!(seen.apply(list("6", &json!({}))), "the watch had told of our write, so the list is later");
+    seen.wrote_node(&read(object("9", &labelled)));
+    assert!(seen.apply(Sighting::Nodes(Delta::Replaced(vec![]))));
+    assert!(seen.node(&name("n1")).is_none(), "gone is gone");
+}
+
+#[test]
+fn a_list_made_while_a_status_was_written_does_not_undo_it() {
+    let policy = |version: &str| {
+        read::<PolicyLite>(
+            json!({"metadata": {"name": "p", "namespace": "default", "uid": "u", "resourceVersion": version},
+            "spec": {"strategies": {}}}),
+        )
+    };
+    let list = |version: &str| Sighting::Policies(Delta::Replaced(vec![policy(version)]));
+    let version = |seen: &Sightings| {
+        seen.policy(&PolicyRef::new("default", "p").unwrap()).unwrap().edition.version.clone()
+    };
+    let mut seen = Sightings::default();
+    seen.apply(list("5"));
+    seen.wrote_policy(&policy("7"));
+    assert!(!seen.apply(list("6")));
+    assert_eq!(version(&seen), "7");
+    assert!(!seen.apply(list("6")), "another edition, and nothing else");
+    assert_eq!(version(&seen), "6");
+}
+
+#[test]
 fn a_node_made_anew_under_the_same_name_counts_whatever_its_version() {
     let mut seen = Sightings::default();
     seen.apply(node("9", &json!({"power": "violating"})));
