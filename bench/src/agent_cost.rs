@@ -78,7 +78,7 @@ pub(crate) fn run() -> io::Result<()> {
     let pair = [programs.ours_alike(&tree)?, programs.node_exporter_alike(&tree)?];
     measure(&pair, 20, &LARGE)?;
     let peer = std::slice::from_ref(&pair[1]);
-    agree("the made host", &peer[0], &pair[0], Duration::ZERO, 2)?;
+    agree("the made host", &tree, &peer[0], &pair[0], Duration::ZERO, 2)?;
     drop(pair);
     println!("\nThe same host, everything on (110 pods, all three sets of names), alone");
     let whole = [programs.ours_whole(&tree)?];
@@ -91,12 +91,12 @@ pub(crate) fn run() -> io::Result<()> {
     drop(whole);
 
     let pair = [programs.ours_alike(here)?, programs.node_exporter_alike(here)?];
-    agree("this host", &pair[1], &pair[0], Duration::ZERO, LOOKS)?;
+    agree("this host", here, &pair[1], &pair[0], Duration::ZERO, LOOKS)?;
     if let Some(collectd) = programs.collectd(directory.path(), COLLECTD_READS_EVERY)? {
         let ours = programs.ours_as_collectd()?;
         // It has to have read twice before it says anything, and once more before what it says is newer than ours.
         std::thread::sleep(Duration::from_secs(3));
-        agree("this host", &collectd, &ours, Duration::from_millis(2_200), LOOKS / 2)?;
+        agree("this host", here, &collectd, &ours, Duration::from_millis(2_200), LOOKS / 2)?;
     }
     Ok(())
 }
@@ -204,10 +204,17 @@ fn verdict(what: &str, kept: bool, budget: &str) -> String {
 }
 
 /// Compares values and prints the table.
-fn agree(host: &str, peer: &Subject, ours: &Subject, wait: Duration, looks: usize) -> io::Result<()> {
+fn agree(
+    host: &str,
+    root: &Path,
+    peer: &Subject,
+    ours: &Subject,
+    wait: Duration,
+    looks: usize,
+) -> io::Result<()> {
     let mut agreement = Agreement::default();
     let page = |of: &Subject| {
-        agreement::read(&scrape::page(of.address)?)
+        agreement::read(&scrape::page(of.address)?, root)
             .map_err(|error| io::Error::other(format!("{}: {error}", of.name)))
     };
     for _ in 0..looks {

@@ -1,10 +1,12 @@
 //! What the end-to-end tests share: how long they wait, clusters of a usual shape, and what they do to them.
 
+pub mod agreement;
 pub mod caller;
 pub mod documents;
 pub mod enforcing;
 pub mod manifests;
 pub mod prometheus;
+pub mod recorded;
 pub mod relay;
 pub mod rights;
 pub mod tas;

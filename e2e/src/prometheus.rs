@@ -1,6 +1,8 @@
 //! Prometheus alone, with a configuration of the test's own.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use testbed::binaries::{Binaries, provide};
@@ -51,9 +53,22 @@ impl Bench {
         self.ports.take().expect("a port")
     }
 
-    /// The checker of metrics.
-    pub fn promtool(&self) -> PathBuf {
-        self.binaries.path(&PROMTOOL).to_owned()
+    /// What promtool would have named otherwise, but for the names that node_exporter gave.
+    pub fn lints(&self, page: &str) -> Vec<String> {
+        let mut child = Command::new(self.binaries.path(&PROMTOOL))
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("promtool starts");
+        child.stdin.take().expect("piped").write_all(page.as_bytes()).expect("it reads");
+        let output = child.wait_with_output().expect("it ends");
+        let said =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        // 3 is "there are lints"; anything else is a page that cannot be read.
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+        said.lines().filter(|line| !inherited(line)).map(str::to_owned).collect()
     }
 
     /// Starts a program here.
@@ -90,6 +105,13 @@ impl Bench {
             .expect("Prometheus becomes ready");
         Prometheus { component, url }
     }
+}
+
+/// The lints of node_exporter's own names, which stay as its users know them. docs/agent.md lists them.
+fn inherited(lint: &str) -> bool {
+    // /proc/meminfo's fields.
+    let camel = " metric names should be written in 'snake_case' not 'camelCase'";
+    lint.starts_with("node_memory_") && lint.ends_with(camel)
 }
 
 /// A running Prometheus.

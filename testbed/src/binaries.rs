@@ -126,7 +126,7 @@ fn executable(file: &Path) -> bool {
 }
 
 /// One builder at a time: two would fight for the same cores and the same packages.
-fn lock(places: &Places, say: &mut dyn FnMut(String)) -> Result<File, FileTrouble> {
+pub(crate) fn lock(places: &Places, say: &mut dyn FnMut(String)) -> Result<File, FileTrouble> {
     fs::create_dir_all(&places.cache).map_err(|cause| FileTrouble::new("create", &places.cache, cause))?;
     let path = places.cache.join("build.lock");
     let file = File::create(&path).map_err(|cause| FileTrouble::new("create", &path, cause))?;

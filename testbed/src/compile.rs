@@ -90,12 +90,7 @@ fn compile_in(
     turn: &str,
     say: &mut dyn FnMut(String),
 ) -> Result<PathBuf, CompileError> {
-    let go = places
-        .path
-        .iter()
-        .map(|directory| directory.join("go"))
-        .find(|file| file.is_file())
-        .ok_or(CompileError::NoGo { program: program.name, wanted: program.module.go() })?;
+    let go = places.go().ok_or(CompileError::NoGo { program: program.name, wanted: program.module.go() })?;
 
     let _ = fs::remove_dir_all(workshop);
     let output = workshop.join("output");

@@ -33,6 +33,7 @@ pub mod places;
 pub mod ports;
 pub mod processes;
 pub mod programs;
+pub mod recordings;
 pub mod scheduler;
 #[cfg(test)]
 mod scratch;

@@ -49,6 +49,9 @@ impl Module {
     /// Load-aware plugins, for comparison.
     pub const SCHEDULER_PLUGINS: Self = module!("scheduler-plugins");
 
+    /// Recorded machines; nothing is built from these.
+    pub const RECORDINGS: Self = module!("recordings");
+
     /// The oldest Go that may build this module, as its `go` line says.
     pub fn go(&self) -> &'static str {
         self.go_mod.lines().find_map(|line| line.strip_prefix("go ")).unwrap_or("1.26.0").trim()

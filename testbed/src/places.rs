@@ -46,6 +46,11 @@ impl Places {
         }
     }
 
+    /// The Go toolchain on `PATH`.
+    pub fn go(&self) -> Option<PathBuf> {
+        self.path.iter().map(|directory| directory.join("go")).find(|file| file.is_file())
+    }
+
     fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, PlacesError> {
         // The XDG rules: an empty or relative value counts as unset.
         let directory = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());

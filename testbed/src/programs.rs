@@ -198,7 +198,7 @@ pub fn of_a_cluster(version: Kubernetes) -> Vec<Program> {
 /// What the whole end-to-end suite needs.
 pub fn standard(version: Kubernetes) -> Vec<Program> {
     let mut programs = of_a_cluster(version);
-    programs.extend([PROMTOOL, DESCHEDULER]);
+    programs.extend([PROMTOOL, DESCHEDULER, NODE_EXPORTER]);
     programs
 }
 
@@ -212,7 +212,7 @@ pub const PROMETHEUS_ADAPTER: Program = program(
     150,
 );
 
-/// The usual exporter of a machine's numbers.
+/// The usual exporter of a machine's numbers, which the agent's are compared with.
 pub const NODE_EXPORTER: Program = program(
     "node_exporter",
     &Module::NODE_EXPORTER,
@@ -245,8 +245,8 @@ pub const SCHEDULER_PLUGINS: Program = program(
 /// For programs that cannot say their version: none found on `PATH` is ever taken.
 const UNVERSIONED: (&[&str], &str) = (&["--help"], "no program says this of itself");
 
-/// What tas is compared with; nobody needs them for a test.
-pub const PEERS: [Program; 4] = [PROMETHEUS_ADAPTER, NODE_EXPORTER, INTEL_TAS, SCHEDULER_PLUGINS];
+/// What tas is compared with in measurements alone.
+pub const PEERS: [Program; 3] = [PROMETHEUS_ADAPTER, INTEL_TAS, SCHEDULER_PLUGINS];
 
 #[cfg(test)]
 mod tests {

@@ -14,6 +14,7 @@ mod notices;
 mod outages;
 mod placement;
 mod policies;
+mod recorded;
 mod replicas;
 mod succession;
 mod telemetry;
