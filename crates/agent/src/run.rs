@@ -13,7 +13,6 @@ use chassis::{Counters, Limits, Listener, tls};
 use clap::Parser;
 use hyper::service::service_fn;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::Instant;
 
 use crate::answer::{Desk, Manner};
 use crate::args::{Args, Config};
@@ -23,7 +22,7 @@ use crate::host::Host;
 use crate::instruments::Instruments;
 use crate::moment::system_clock;
 use crate::page::Format;
-use crate::station::{SOURCE_DEADLINE, Station};
+use crate::station::{self, SOURCE_DEADLINE, Station};
 use crate::users::Users;
 use crate::web_config::WebConfig;
 
@@ -65,26 +64,20 @@ pub fn main() -> ExitCode {
 /// Runs until a signal, or until the one page is printed.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let config = Config::resolve(args)?;
-    // One thread serves; another reads. Blocking work is rare and its threads are not kept.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(4)
-        .thread_keep_alive(Duration::from_millis(100))
-        .build()
-        .context("cannot start")?;
-    runtime.block_on(async {
-        if args.once || args.explain { print(args, &config).await } else { serve(args, config).await }
-    })
-}
-
-fn station(config: &Config) -> anyhow::Result<Station> {
     let collectors = collectors::all(&Host::at(&config.root), &config.settings);
     let instruments = Instruments::new(collectors, &config.node_name, system_clock());
-    Station::start(instruments, SOURCE_DEADLINE).context("cannot start the reading thread")
+    let args = args.clone();
+    let ended = station::run(instruments, SOURCE_DEADLINE, |station| async move {
+        if args.once || args.explain {
+            print(&args, &config, &station).await
+        } else {
+            serve(args, config, station).await
+        }
+    });
+    ended.context("cannot start")?
 }
 
-async fn print(args: &Args, config: &Config) -> anyhow::Result<()> {
-    let station = station(config)?;
+async fn print(args: &Args, config: &Config, station: &Station) -> anyhow::Result<()> {
     if args.once {
         tokio::time::sleep(ONCE).await;
     }
@@ -101,14 +94,13 @@ async fn print(args: &Args, config: &Config) -> anyhow::Result<()> {
     }
 }
 
-async fn serve(args: &Args, config: Config) -> anyhow::Result<()> {
+async fn serve(args: Args, config: Config, station: Arc<Station>) -> anyhow::Result<()> {
     let signals = Signals::install().context("cannot listen for signals")?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     let web = read_web(&config)?;
-    let station = Arc::new(station(&config)?);
-    let desk = Arc::new(Desk::new(Arc::clone(&station), manner(&config, &web)));
+    let desk = Arc::new(Desk::new(station, manner(&config, &web)));
     let (trigger, stop) = shutdown::channel();
-    let mut server = Server { desk, args: args.clone(), config, web, web_trouble: None, stop };
+    let mut server = Server { desk, args, config, web, web_trouble: None, stop };
     let mut door = server.open().await?;
     // With port 0 the kernel chose one; a door opened later is to be the same.
     server.config.listen = door.address;
@@ -117,11 +109,8 @@ async fn serve(args: &Args, config: Config) -> anyhow::Result<()> {
         signals.drive(trigger, Duration::ZERO).await;
     };
     tokio::pin!(leaving);
-    // A timer that always runs, and sooner than any that a scrape sets: one that becomes the next to run wakes the
-    // runtime, which costs as much as a tenth of a scrape.
-    let mut looks = tokio::time::interval(station.look_every());
+    let mut looks = tokio::time::interval(LOOK_AT_WEB_EVERY);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut web_due = Instant::now() + LOOK_AT_WEB_EVERY;
     loop {
         tokio::select! {
             () = &mut leaving => break,
@@ -129,16 +118,7 @@ async fn serve(args: &Args, config: Config) -> anyhow::Result<()> {
                 server.reload_everything();
                 server.reload_web(&mut door).await;
             }
-            now = looks.tick() => {
-                let looked = station.look();
-                if now >= web_due {
-                    web_due = now + LOOK_AT_WEB_EVERY;
-                    server.reload_web(&mut door).await;
-                    if let Err(error) = looked {
-                        tracing::error!(%error, "nothing is read any more");
-                    }
-                }
-            }
+            _ = looks.tick() => server.reload_web(&mut door).await,
         }
     }
     door.closed().await;
@@ -216,10 +196,7 @@ impl Server {
         if moved || config.node_name != self.config.node_name {
             tracing::warn!("a new address or node name takes a restart");
         }
-        let host = Host::at(&config.root);
-        if let Err(error) = self.desk.station().replace(collectors::all(&host, &config.settings)) {
-            return tracing::error!(%error, "configuration not taken over");
-        }
+        self.desk.station().replace(collectors::all(&Host::at(&config.root), &config.settings));
         self.config =
             Config { listen: self.config.listen, node_name: self.config.node_name.clone(), ..config };
         self.desk.replace(manner(&self.config, &self.web));
