@@ -18,6 +18,14 @@ pub enum Entry<'a> {
     Link(&'a str, &'a str),
 }
 
+impl Entry<'_> {
+    /// Where it goes.
+    pub fn path(&self) -> &str {
+        let (Self::Directory(path) | Self::File(path, _) | Self::Link(path, _)) = self;
+        path
+    }
+}
+
 /// The archive is not one.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TtarError {
@@ -111,8 +119,7 @@ fn inside(path: &str) -> Result<&str, TtarError> {
 /// Writes what an archive holds into a directory.
 pub fn write(entries: &[Entry<'_>], directory: &Path) -> Result<(), FileTrouble> {
     for entry in entries {
-        let (Entry::Directory(path) | Entry::File(path, _) | Entry::Link(path, _)) = entry;
-        let place = directory.join(path);
+        let place = directory.join(entry.path());
         let parent =
             if matches!(entry, Entry::Directory(_)) { Some(place.as_path()) } else { place.parent() };
         let parent = parent.unwrap_or(directory);
