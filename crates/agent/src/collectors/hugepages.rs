@@ -36,7 +36,7 @@ static PAGES: Family = Family::gauge(
 )
 .labels("numa, size_kb, state (free, used)")
 .source(SOURCE)
-.peers("collectd_hugepages_vmpage_number");
+.peers("collectd_hugepages_vmpage_number (counts surplus pages in use twice)");
 static FAMILIES: [&Family; 2] = [&COLLECTD, &PAGES];
 
 /// Pages of one size in one place.
@@ -53,8 +53,21 @@ struct Pool {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pages {
+    /// Those beyond what was configured included.
+    all: u64,
     free: u64,
-    used: u64,
+    surplus: u64,
+}
+
+impl Pages {
+    fn used(self) -> u64 {
+        self.all.saturating_sub(self.free)
+    }
+
+    /// As collectd reckons, which counts pages beyond what was configured twice.
+    fn used_as_collectd_says(self) -> u64 {
+        self.all.saturating_add(self.surplus).saturating_sub(self.free)
+    }
 }
 
 impl Pool {
@@ -69,7 +82,7 @@ impl Pool {
         };
         let (all, free) = (count(&mut self.all)?, count(&mut self.free)?);
         let surplus = count(&mut self.surplus).unwrap_or(0);
-        self.now = Some(Pages { free, used: all.saturating_add(surplus).saturating_sub(free) });
+        self.now = Some(Pages { all, free, surplus });
         Ok(true)
     }
 }
@@ -137,10 +150,9 @@ impl Collector for Hugepages {
     }
 
     fn write(&self, _now: Moment, page: &mut Page) {
-        let states = |pages: Pages| [("free", pages.free), ("used", pages.used)];
         if page.family(&COLLECTD) {
             for (pool, pages) in self.pools.found().iter().filter_map(|pool| Some((pool, pool.now?))) {
-                for (state, pages) in states(pages) {
+                for (state, pages) in [("free", pages.free), ("used", pages.used_as_collectd_says())] {
                     let labels = [("hugepages", pool.place.as_bytes()), ("type", state.as_bytes())];
                     page.sample(&labels, Value::Count(pages));
                 }
@@ -150,7 +162,7 @@ impl Collector for Hugepages {
             for (pool, pages) in self.pools.found().iter().filter_map(|pool| Some((pool, pool.now?))) {
                 let Some(numa) = pool.numa else { continue };
                 let (numa, size) = (Digits::of(u64::from(numa)), Digits::of(pool.size_kb));
-                for (state, pages) in states(pages) {
+                for (state, pages) in [("free", pages.free), ("used", pages.used())] {
                     let labels: [(&str, &[u8]); 3] = [
                         ("numa", numa.as_bytes()),
                         ("size_kb", size.as_bytes()),

@@ -63,6 +63,8 @@ fn values_under_all_names() {
         ("node_throttle_events_total{package=\"0\"}", "11"),
         ("collectd_hugepages_vmpage_number{hugepages=\"mm-2048Kb\",instance=\"n1\",type=\"used\"}", "7"),
         ("collectd_hugepages_vmpage_number{hugepages=\"node1-2048Kb\",instance=\"n1\",type=\"free\"}", "2"),
+        // Of 8 pages, of which 1 is more than was configured, 2 are free.
+        ("node_hugepages_pages{numa=\"1\",size_kb=\"2048\",state=\"used\"}", "6"),
         ("node_memory_numa_MemFree{node=\"1\"}", "10240000000"),
         ("node_memory_numa_numa_hit_total{node=\"0\"}", "100"),
         ("node_edac_correctable_errors_total{controller=\"0\"}", "3"),
