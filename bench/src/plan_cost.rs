@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use divan::Bencher;
 use engine::fixtures::at;
-use engine::plan::{Ledger, NodeMarks, Observed, ObservedPolicy, Plan, Rate, plan};
+use engine::plan::{Ledger, Limits, NodeMarks, Observed, ObservedPolicy, Plan, Rate, plan};
 use engine::time::Timestamp;
 use engine::{Batch, Memory, Sample, View, advance};
 
@@ -48,8 +48,7 @@ impl Reign {
         let policies = inputs.policies.iter().map(|policy| (policy.name.clone(), ObservedPolicy::default()));
         let mut observed =
             Observed { nodes: nodes.collect(), policies: policies.collect(), ..Observed::default() };
-        // What a plan costs at its largest is asked here, not how it is spread out.
-        observed.settings.limits.cluster = Rate { burst: u32::MAX, every: Duration::from_nanos(1) };
+        observed.settings.limits = unlimited();
         Self { view, observed, ledger: Ledger::default() }
     }
 
@@ -101,10 +100,18 @@ pub(crate) fn passes() {
         ("first, 4 % violating", Weather::Usual),
         ("first, every node violates every policy", Weather::AllHot),
     ] {
-        let fresh = Reign::new(weather);
-        report(what, Box::new(move || timed(&mut fresh.clone(), at(0))));
+        for (limit, limits) in [("as limited", Limits::default()), ("without limit", unlimited())] {
+            let mut fresh = Reign::new(weather);
+            fresh.observed.settings.limits = limits;
+            report(&format!("{what}, {limit}"), Box::new(move || timed(&mut fresh.clone(), at(0))));
+        }
     }
     println!();
+}
+
+/// What a plan costs at its largest, however it is spread out in earnest.
+fn unlimited() -> Limits {
+    Limits { cluster: Rate { burst: u32::MAX, every: Duration::from_nanos(1) }, ..Limits::default() }
 }
 
 impl Clone for Reign {

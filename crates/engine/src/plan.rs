@@ -139,7 +139,7 @@ impl Pass<'_> {
             }
             self.hold(cause, policy);
         }
-        record.unknown = draft.take_unknown();
+        draft.remember(record);
         record.woken = record.woken.filter(|at| now.since(*at) <= settings.sync_period.saturating_mul(3));
         let refused = self.observed.refused.get(node.name);
         if draft.changes() {

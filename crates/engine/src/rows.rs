@@ -1,7 +1,5 @@
 //! The rows of a table in half the room.
 
-use std::time::Duration;
-
 use crate::nodes::NodeIx;
 use crate::time::Timestamp;
 use crate::verdict::{Ground, Row, Verdict};
@@ -50,7 +48,8 @@ impl Rows {
     fn unpacked(&self, Packed { verdict, ground, rule, left }: Packed) -> Row {
         let until = match left {
             Self::NEVER => Timestamp::NEVER,
-            left => self.judged.after(Duration::from_millis(left.into())),
+            // Not by way of a Duration: this is done for every policy on every node, several times in every plan.
+            left => Timestamp::from_millis(self.judged.millis().saturating_add(left.into())),
         };
         Row { verdict, ground, rule, until }
     }
@@ -67,6 +66,8 @@ impl Eq for Rows {}
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -152,6 +152,31 @@ fn is_asked_for(leader: &Leader, node: &str, mark: &MarkKey, now: Timestamp) -> 
 
 proptest! {
     #[test]
+    fn every_mark_waits_for_its_metric_by_its_own_clock(heard in prop::collection::vec([0_u8..8, 0..8, 0..8], 1..80)) {
+        const MINUTE: i64 = 60;
+        let names = ["a", "b", "c"];
+        let policies = names.map(|name| policy(name).deschedule(Combine::AnyOf, [rule(name, Operator::GreaterThan, "30")]));
+        let mut leader = Leader::new(&["n1"], policies);
+        // Of each metric: when it was last heard of, since when nobody knows, whether the mark stands.
+        let mut known = [(None::<i64>, None::<i64>, false); 3];
+        for (minute, heard) in (0..).zip(heard) {
+            let now = minute * MINUTE;
+            for ((name, heard), (last, unknown, marked)) in names.iter().zip(heard).zip(&mut known) {
+                if heard == 0 {
+                    leader.scene.sample("n1", name, "41", at(now));
+                    *last = Some(now);
+                }
+                let fresh = last.is_some_and(|last| now - last <= 3 * MINUTE);
+                *unknown = if fresh { None } else { unknown.or(Some(now)) };
+                *marked = fresh || (*marked && unknown.is_none_or(|since| now - since < 15 * MINUTE));
+            }
+            leader.act(at(now));
+            let standing = names.iter().zip(&known).filter(|(_, (.., marked))| *marked);
+            prop_assert_eq!(leader.labels("n1"), standing.map(|(name, _)| format!("{name}=violating")).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
     fn what_is_carried_out_is_not_planned_again(mut leader in any_leader()) {
         let first = leader.act(at(60));
         let again = leader.act(at(60));

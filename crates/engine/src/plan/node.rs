@@ -27,15 +27,24 @@ pub(super) struct Draft<'d> {
     /// Marks that are held back whatever is written, and the policy they are held back from.
     pub(super) held: Vec<(HeldBy, Option<usize>)>,
     /// Marks that stand although nobody knows whether they hold, and since when; in order.
-    unknown: Vec<(MarkKey, Timestamp)>,
+    unknown: Vec<(MarkAt<'d>, Timestamp)>,
+    /// How many of those are remembered just so, and at the same place.
+    remembered: usize,
     /// When the first of them is released.
     pub(super) release: Option<Timestamp>,
+}
+
+/// A mark where it is spelt out already.
+#[derive(Clone, Copy)]
+enum MarkAt<'d> {
+    Label(&'d LabelKey),
+    Taint(&'d Arc<str>),
 }
 
 /// A deed that may be done; why is worked out only if it is.
 struct Intent<'d> {
     act: Act,
-    mark: MarkKey,
+    mark: MarkAt<'d>,
     policy: Option<usize>,
     why: Option<Why<'d>>,
 }
@@ -112,7 +121,7 @@ impl<'d> Desk<'d, '_> {
             if let Some(value) = finding.value {
                 draft.relabel = true;
                 draft.labels.push((&slot.key, value));
-                let mark = MarkKey::Label(slot.key.clone());
+                let mark = MarkAt::Label(&slot.key);
                 draft.intend(Act::Added, mark, Some(finding.policy), Some(Why::Label(slot)));
             }
             return;
@@ -128,7 +137,7 @@ impl<'d> Desk<'d, '_> {
             && finding.value.is_none_or(|value| *value != seen.label.value)
             && slot.may_be(&seen.label.value, node, self.now)
         {
-            match self.freeze(MarkKey::Label(slot.key.clone()), record, draft) {
+            match self.freeze(MarkAt::Label(&slot.key), record, draft) {
                 Frozen::Stays => {
                     draft.held.push((HeldBy::Unknown, Some(finding.policy)));
                     draft.keep(seen, finding.policy);
@@ -142,15 +151,15 @@ impl<'d> Desk<'d, '_> {
 
     /// A label that no policy asks for.
     fn unasked(&self, seen: &'d SeenLabel, record: &NodeRecord, draft: &mut Draft<'d>) {
-        let mark = || MarkKey::Label(seen.label.key.clone());
+        let mark = MarkAt::Label(&seen.label.key);
         if seen.owner != Owner::Foreign && self.slots.silent.contains(seen.label.key.policy()) {
-            if let Frozen::Stays = self.freeze(mark(), record, draft) {
+            if let Frozen::Stays = self.freeze(mark, record, draft) {
                 draft.held.push((HeldBy::Unknown, None));
                 draft.labels.push((&seen.label.key, &seen.label.value));
                 return;
             }
             draft.relabel = true;
-            return draft.intend(Act::Released, mark(), None, None);
+            return draft.intend(Act::Released, mark, None, None);
         }
         if !self.slots.may_change(seen) {
             return;
@@ -161,7 +170,7 @@ impl<'d> Desk<'d, '_> {
             // Somebody else may hold on to it; that is theirs then.
             draft.relabel = true;
         }
-        draft.intend(Act::Swept, mark(), None, None);
+        draft.intend(Act::Swept, mark, None, None);
     }
 
     fn taints(&self, node: &Node<'d>, record: &NodeRecord, draft: &mut Draft<'d>) {
@@ -187,7 +196,7 @@ impl<'d> Desk<'d, '_> {
         draft: &mut Draft<'d>,
     ) {
         let (certain, unsure, policy) = slot.finding(node, self.now);
-        let mark = || MarkKey::Taint(slot.policy.clone());
+        let mark = MarkAt::Taint(&slot.policy);
         let strongest: Option<TaintEffect> = seen.last().map(|taint| taint.effect);
         let (mut wanted, mut removal) = (certain, Act::Removed);
         if let Some(effect) = strongest
@@ -195,7 +204,7 @@ impl<'d> Desk<'d, '_> {
             && certain != Some(effect)
             && slot.may_be(effect, node, self.now)
         {
-            match self.freeze(mark(), record, draft) {
+            match self.freeze(mark, record, draft) {
                 Frozen::Stays => {
                     draft.held.push((HeldBy::Unknown, Some(policy)));
                     wanted = Some(effect);
@@ -215,19 +224,22 @@ impl<'d> Desk<'d, '_> {
         };
         draft.retaint = true;
         let why = (act != Act::Removed).then_some(Why::Taint(slot));
-        draft.intend(act, mark(), Some(policy), why);
+        draft.intend(act, mark, Some(policy), why);
     }
 
     /// Notes since when a mark stands that nobody can judge.
-    fn freeze(&self, mark: MarkKey, record: &NodeRecord, draft: &mut Draft<'d>) -> Frozen {
+    fn freeze(&self, mark: MarkAt<'d>, record: &NodeRecord, draft: &mut Draft<'d>) -> Frozen {
         // Mostly the same marks stand as before, and so at the same place.
         let place = draft.unknown.len();
-        let before = record.unknown.get(place).filter(|(other, _)| *other == mark).or_else(|| {
+        let here = record.unknown.get(place).filter(|(other, _)| mark.is(other));
+        let before = here.or_else(|| {
+            let mark = mark.owned();
             let found = record.unknown.binary_search_by(|(other, _)| other.cmp(&mark));
             found.ok().and_then(|place| record.unknown.get(place))
         });
         // A clock that was put back must not make this last.
         let since = before.map_or(self.now, |(_, since)| (*since).min(self.now));
+        draft.remembered += usize::from(here.is_some_and(|(_, before)| *before == since));
         draft.unknown.push((mark, since));
         let release = since.after(self.hold);
         if release <= self.now {
@@ -256,7 +268,24 @@ impl<'d> Desk<'d, '_> {
     fn deed(&self, Intent { act, mark, policy, why }: Intent<'d>, node: &Node<'d>) -> Deed {
         let reason = policy.zip(why).and_then(|(policy, why)| why.reason(policy, node, self.now));
         let policy = policy.and_then(|place| self.subjects.get(place)).map(|subject| subject.policy.clone());
-        Deed { act, mark, policy, reason }
+        Deed { act, mark: mark.owned(), policy, reason }
+    }
+}
+
+impl MarkAt<'_> {
+    fn is(self, key: &MarkKey) -> bool {
+        match (self, key) {
+            (Self::Label(label), MarkKey::Label(other)) => label == other,
+            (Self::Taint(taint), MarkKey::Taint(other)) => taint == other,
+            (Self::Label(_), MarkKey::Taint(_)) | (Self::Taint(_), MarkKey::Label(_)) => false,
+        }
+    }
+
+    fn owned(self) -> MarkKey {
+        match self {
+            Self::Label(label) => MarkKey::Label(label.clone()),
+            Self::Taint(taint) => MarkKey::Taint(Arc::clone(taint)),
+        }
     }
 }
 
@@ -271,9 +300,20 @@ impl Why<'_> {
 
 impl<'d> Draft<'d> {
     fn clear(&mut self) {
-        let Self { relabel, labels, adopts, leftovers, retaint, taints, intents, held, unknown, release } =
-            self;
-        (*relabel, *retaint, *release) = (false, false, None);
+        let Self {
+            relabel,
+            labels,
+            adopts,
+            leftovers,
+            retaint,
+            taints,
+            intents,
+            held,
+            unknown,
+            remembered,
+            release,
+        } = self;
+        (*relabel, *retaint, *remembered, *release) = (false, false, 0, None);
         labels.clear();
         adopts.clear();
         leftovers.clear();
@@ -285,7 +325,7 @@ impl<'d> Draft<'d> {
 
     /// The label gets the value that is certain, or goes.
     fn settle(&mut self, slot: &'d LabelSlot<'d>, seen: &'d SeenLabel, finding: &Finding<'d>, removal: Act) {
-        let (mark, why) = (|| MarkKey::Label(slot.key.clone()), Some(Why::Label(slot)));
+        let (mark, why) = (MarkAt::Label(&slot.key), Some(Why::Label(slot)));
         match finding.value {
             Some(value) if *value == seen.label.value => self.keep(seen, finding.policy),
             Some(value) => {
@@ -294,12 +334,12 @@ impl<'d> Draft<'d> {
                     self.adopts.push(&slot.key);
                 }
                 self.labels.push((&slot.key, value));
-                self.intend(Act::Changed, mark(), Some(finding.policy), why);
+                self.intend(Act::Changed, mark, Some(finding.policy), why);
             }
             None => {
                 self.take_off(seen);
                 let why = why.filter(|_| removal == Act::Released);
-                self.intend(removal, mark(), Some(finding.policy), why);
+                self.intend(removal, mark, Some(finding.policy), why);
             }
         }
     }
@@ -310,7 +350,7 @@ impl<'d> Draft<'d> {
         if seen.owner == Owner::Foreign {
             self.relabel = true;
             self.adopts.push(&seen.label.key);
-            self.intend(Act::Adopted, MarkKey::Label(seen.label.key.clone()), Some(policy), None);
+            self.intend(Act::Adopted, MarkAt::Label(&seen.label.key), Some(policy), None);
         }
     }
 
@@ -322,14 +362,14 @@ impl<'d> Draft<'d> {
     }
 
     /// Taints that no policy asks for.
-    fn sweep(&mut self, taints: &[Taint]) {
+    fn sweep(&mut self, taints: &'d [Taint]) {
         for taint in taints {
             self.retaint = true;
-            self.intend(Act::Swept, MarkKey::Taint(taint.policy.clone()), None, None);
+            self.intend(Act::Swept, MarkAt::Taint(&taint.policy), None, None);
         }
     }
 
-    fn intend(&mut self, act: Act, mark: MarkKey, policy: Option<usize>, why: Option<Why<'d>>) {
+    fn intend(&mut self, act: Act, mark: MarkAt<'d>, policy: Option<usize>, why: Option<Why<'d>>) {
         self.intents.push(Intent { act, mark, policy, why });
     }
 
@@ -343,7 +383,11 @@ impl<'d> Draft<'d> {
         self.intents.iter().map(|intent| intent.policy)
     }
 
-    pub(super) fn take_unknown(&mut self) -> Vec<(MarkKey, Timestamp)> {
-        std::mem::take(&mut self.unknown)
+    /// Has the record remember what is unknown now, mostly what it does already.
+    pub(super) fn remember(&self, record: &mut NodeRecord) {
+        if self.remembered < self.unknown.len() || self.unknown.len() < record.unknown.len() {
+            record.unknown.clear();
+            record.unknown.extend(self.unknown.iter().map(|&(mark, since)| (mark.owned(), since)));
+        }
     }
 }
