@@ -97,6 +97,9 @@ fn compile_in(
     create(&output)?;
     write(&workshop.join("go.mod"), program.module.go_mod)?;
     write(&workshop.join("go.sum"), program.module.go_sum)?;
+    if let Some(main) = program.module.main {
+        write(&workshop.join("main.go"), main)?;
+    }
     check_version(&go, workshop, program)?;
 
     let usual = program.usual.as_secs();
@@ -191,7 +194,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::programs::ETCD;
+    use crate::programs::{DO_NOTHING_EXTENDER, ETCD};
     use crate::scratch::Scratch;
 
     /// A `go` that is a shell script: `env GOVERSION` prints the version, `build` runs the given line.
@@ -223,6 +226,14 @@ mod tests {
         let places = toolchain(&scratch, "go1.26.0", &format!("{OUTPUT}; echo etcd > $out"));
         assert_eq!(quietly(&places), Ok(cache_path(&ETCD, &places)));
         assert_eq!(fs::read_to_string(cache_path(&ETCD, &places)).ok().as_deref(), Some("etcd\n"));
+    }
+
+    #[test]
+    fn a_program_of_our_own_is_built_from_its_source() {
+        let scratch = Scratch::new();
+        let places = toolchain(&scratch, "go1.26.0", &format!("{OUTPUT}; cat main.go > $out"));
+        let built = compile(&DO_NOTHING_EXTENDER, &places, "1 of 1", &mut |_| ()).expect("it is built");
+        assert_eq!(fs::read_to_string(built).ok().as_deref(), DO_NOTHING_EXTENDER.module.main);
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub struct Module {
     pub go_mod: &'static str,
     /// `go.sum`, which makes the build refuse anything but what was pinned.
     pub go_sum: &'static str,
+    /// `main.go`, where the program is our own.
+    pub main: Option<&'static str>,
 }
 
 macro_rules! module {
@@ -23,6 +25,7 @@ macro_rules! module {
             name: $directory,
             go_mod: include_str!(concat!("../go/", $directory, "/go.mod")),
             go_sum: include_str!(concat!("../go/", $directory, "/go.sum")),
+            main: None,
         }
     };
 }
@@ -48,6 +51,13 @@ impl Module {
     pub const INTEL_TAS: Self = module!("intel-tas");
     /// Load-aware plugins, for comparison.
     pub const SCHEDULER_PLUGINS: Self = module!("scheduler-plugins");
+    /// What any extender in Go costs, for comparison; it needs nothing but Go.
+    pub const DO_NOTHING_EXTENDER: Self = Self {
+        name: "do-nothing-extender",
+        go_mod: include_str!("../go/do-nothing-extender/go.mod"),
+        go_sum: "",
+        main: Some(include_str!("../go/do-nothing-extender/main.go")),
+    };
 
     /// Recorded machines; nothing is built from these.
     pub const RECORDINGS: Self = module!("recordings");
@@ -83,6 +93,7 @@ pub fn cache_key(program: &Program) -> String {
         "CGO_ENABLED=0",
     ];
     parts.extend_from_slice(BUILD_FLAGS);
+    parts.extend(program.module.main);
     parts.extend_from_slice(&[std::env::consts::OS, std::env::consts::ARCH]);
     for part in parts {
         // The length keeps "ab"+"c" and "a"+"bc" apart.
@@ -99,7 +110,7 @@ pub fn cache_key(program: &Program) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::programs::{ETCD, Kubernetes, kube_apiserver};
+    use crate::programs::{DO_NOTHING_EXTENDER, ETCD, Kubernetes, kube_apiserver};
 
     #[test]
     fn programs_of_two_minors_do_not_share_a_cache_directory() {
@@ -113,6 +124,13 @@ mod tests {
     fn a_changed_version_variable_changes_the_cache_directory() {
         let other = Program { variables: &[("main.version", "2")], ..ETCD };
         assert_ne!(cache_key(&ETCD), cache_key(&other));
+    }
+
+    #[test]
+    fn a_changed_source_of_our_own_changes_the_cache_directory() {
+        const OTHER: Module = Module { main: Some("package main"), ..Module::DO_NOTHING_EXTENDER };
+        let other = Program { module: &OTHER, ..DO_NOTHING_EXTENDER };
+        assert_ne!(cache_key(&DO_NOTHING_EXTENDER), cache_key(&other));
     }
 
     #[test]

@@ -242,11 +242,21 @@ pub const SCHEDULER_PLUGINS: Program = program(
     300,
 );
 
+/// An extender that decides nothing, over plain HTTP: what any in Go costs kube-scheduler at least.
+pub const DO_NOTHING_EXTENDER: Program = program(
+    "do-nothing-extender",
+    &Module::DO_NOTHING_EXTENDER,
+    "testbed/do-nothing-extender",
+    &[],
+    UNVERSIONED,
+    10,
+);
+
 /// For programs that cannot say their version: none found on `PATH` is ever taken.
 const UNVERSIONED: (&[&str], &str) = (&["--help"], "no program says this of itself");
 
 /// What tas is compared with in measurements alone.
-pub const PEERS: [Program; 3] = [PROMETHEUS_ADAPTER, INTEL_TAS, SCHEDULER_PLUGINS];
+pub const PEERS: [Program; 4] = [PROMETHEUS_ADAPTER, INTEL_TAS, SCHEDULER_PLUGINS, DO_NOTHING_EXTENDER];
 
 #[cfg(test)]
 mod tests {

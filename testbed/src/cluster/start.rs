@@ -194,11 +194,17 @@ impl Cluster {
         let component = self.component(&scheduler.name)?;
         self.scheduler_configuration(scheduler)?;
         component.restart()?;
-        let port = component
-            .argument("secure-port")
-            .and_then(|port| port.parse().ok())
-            .expect("every scheduler is started with a port");
+        let port = scheduler_port(&component);
         self.ready(&component, || listening(port)).await
+    }
+
+    /// What a scheduler's own `/metrics` says now.
+    pub async fn scheduler_metrics(&self, scheduler: &str) -> Result<String, ClusterError> {
+        let mut config = config_of(&self.admin_kubeconfig()).await?;
+        let at = format!("https://127.0.0.1:{}", scheduler_port(&*self.component(scheduler)?));
+        config.cluster_url = at.parse().expect("written as an address");
+        let page = axum::http::Request::get("/metrics").body(Vec::new()).expect("a plain request");
+        Ok(Client::try_from(config)?.request_text(page).await?)
     }
 
     fn scheduler_configuration(&self, scheduler: &Scheduler) -> Result<PathBuf, ClusterError> {
@@ -277,12 +283,21 @@ impl Cluster {
 
 /// A client that comes in with this kubeconfig.
 pub(crate) async fn client_of(path: &Path) -> Result<Client, ClusterError> {
+    Ok(Client::try_from(config_of(path).await?)?)
+}
+
+async fn config_of(path: &Path) -> Result<Config, ClusterError> {
     let read = Kubeconfig::read_from(path).map_err(kube::Error::from);
     let config = Config::from_custom_kubeconfig(read?, &KubeConfigOptions::default()).await;
     let mut config = config.map_err(kube::Error::from)?;
     // A proxy from the developer's environment would be asked for a loopback address.
     config.proxy_url = None;
-    Ok(Client::try_from(config)?)
+    Ok(config)
+}
+
+fn scheduler_port(scheduler: &Component) -> u16 {
+    let port = scheduler.argument("secure-port").and_then(|port| port.parse().ok());
+    port.expect("every scheduler is started with a port")
 }
 
 async fn listening(port: u16) -> std::io::Result<()> {
