@@ -3,22 +3,26 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustls::pki_types::ServerName;
 use testbed::audit::Request;
 use testbed::component::Component;
+use testbed::programs::Program;
 use testbed::tas::{Installation, Replica, Settings};
 use testbed::wait::until;
 use testbed::{Cluster, Options, Telemetry, objects};
 
 use crate::cpu;
+use crate::extender_cost::caller::{self, Target};
 use crate::peers::{self, Certificates, IntelTas};
 
 /// How often both look at the metrics.
 pub(crate) const SYNC: &str = "2s";
-/// Policies are spread over so many.
-pub(crate) const METRICS: usize = 50;
+/// Policies are spread over so many at most.
+const METRICS: usize = 50;
 /// Longer than anything takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 
@@ -30,6 +34,8 @@ pub(crate) struct Extent {
     pub(crate) nodes: usize,
     pub(crate) policies: usize,
     pub(crate) rounds: usize,
+    /// Of a burst, where pods are measured.
+    pub(crate) pods: Option<usize>,
     /// Without the peers.
     pub(crate) alone: bool,
 }
@@ -48,11 +54,15 @@ impl Extent {
                     extent.alone = true;
                     continue;
                 }
-                other => {
-                    return Err(format!(
-                        "there is no {other:?} here; there are --nodes, --policies, --rounds, --alone"
-                    ));
-                }
+                other => match &mut extent.pods {
+                    Some(pods) if other == "--pods" => pods,
+                    pods => {
+                        let further = if pods.is_some() { " --pods," } else { "" };
+                        return Err(format!(
+                            "there is no {other:?} here; there are --nodes, --policies, --rounds,{further} --alone"
+                        ));
+                    }
+                },
             };
             let text = words.next().copied().unwrap_or_default();
             *number =
@@ -61,6 +71,11 @@ impl Extent {
                 })?;
         }
         Ok(extent)
+    }
+
+    /// How many metrics the policies speak of.
+    pub(crate) fn metrics(self) -> usize {
+        self.policies.min(METRICS)
     }
 }
 
@@ -106,12 +121,17 @@ pub(crate) struct Quiet {
 
 impl Arena {
     /// A cluster without scheduler, scraped so often, in which nobody acts yet.
-    pub(crate) async fn start(extent: Extent, scraped: Duration) -> Result<Self, Trouble> {
+    pub(crate) async fn start(
+        extent: Extent,
+        scraped: Duration,
+        further_programs: &[Program],
+    ) -> Result<Self, Trouble> {
+        let peers: &[Program] = if extent.alone { &[] } else { &peers::PROGRAMS };
         let cluster = Cluster::start(Options {
             nodes: objects::nodes("node", extent.nodes),
             schedulers: Vec::new(),
             telemetry: Telemetry::Scraped { every: scraped },
-            further_programs: if extent.alone { Vec::new() } else { peers::PROGRAMS.to_vec() },
+            further_programs: [further_programs, peers].concat(),
             ..Options::default()
         })
         .await?;
@@ -125,13 +145,14 @@ impl Arena {
         let of_metric = move |metric: usize| {
             (1..=nodes).map(move |node| (format!("node_m{metric:02}"), format!("node-{node}"), value(node)))
         };
-        self.cluster.exporter()?.set_all((0..METRICS).flat_map(of_metric));
+        self.cluster.exporter()?.set_all((0..self.extent.metrics()).flat_map(of_metric));
         Ok(())
     }
 
     /// Waits until Prometheus has every series.
     pub(crate) async fn scraped(&self) -> Result<(), Trouble> {
-        let (counted, nodes) = (format!("count(node_m{:02})", METRICS - 1), self.extent.nodes.to_string());
+        let last = self.extent.metrics() - 1;
+        let (counted, nodes) = (format!("count(node_m{last:02})"), self.extent.nodes.to_string());
         until("Prometheus to have every series", PATIENCE, || async {
             let series = self.cluster.query(&counted).await.map_err(|error| error.to_string())?;
             let all = series.iter().any(|one| one.value.1 == nodes);
@@ -178,6 +199,47 @@ impl Arena {
         Ok(IntelTas::start(&self.cluster, certificates, SYNC).await?)
     }
 
+    /// Waits until `tas serve` has every sample of every policy's metric.
+    pub(crate) async fn ours_knows(&self, ours: &Replica) -> Result<(), Trouble> {
+        ours.ready(&self.cluster).await?;
+        let (last, nodes) = (self.extent.metrics() - 1, self.extent.nodes);
+        ours.says(&format!("tas_feed_metric_nodes{{metric=\"m{last:02}\"}} {nodes}.0")).await?;
+        Ok(())
+    }
+
+    /// Waits until Intel TAS answers for a policy.
+    pub(crate) async fn theirs_knows(&self, theirs: &IntelTas) -> Result<(), Trouble> {
+        let (target, small) = (self.target(theirs.port)?, self.whole_nodes(10).await?);
+        until("Intel TAS to know its policies", PATIENCE, || async {
+            caller::answer_length(&target, &small).map_err(|error| error.to_string()).map(drop)
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// An extender that speaks TLS at this port, as the scheduler calls it.
+    pub(crate) fn target(&self, port: u16) -> Result<Target, Trouble> {
+        let file = |name| self.installation.file(name);
+        let (certificate, key) = (file("client.crt"), file("client.key"));
+        let client = caller::client(&file("ca.crt"), Some((&certificate, &key)))?;
+        let name = ServerName::try_from("127.0.0.1")?.to_owned();
+        Ok(Target { address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), tls: Some((client, name)) })
+    }
+
+    /// A filter request with so many nodes as the API server has them.
+    pub(crate) async fn whole_nodes(&self, count: usize) -> Result<Vec<u8>, Trouble> {
+        let request = http::Request::get(format!("/api/v1/nodes?limit={count}")).body(Vec::new())?;
+        let nodes = self.cluster.client().request_text(request).await?;
+        let body = format!(
+            r#"{{"Pod":{{"metadata":{{"name":"web","namespace":"default","labels":{{"telemetry-policy":"policy-000"}}}}}},"Nodes":{nodes},"NodeNames":null}}"#
+        );
+        let head = format!(
+            "POST /scheduler/filter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        Ok([head.as_bytes(), b"\r\n", body.as_bytes()].concat())
+    }
+
     /// Everything that a user has asked of the API server so far.
     pub(crate) fn asked(&self, user: &str) -> Result<Vec<Request>, Trouble> {
         let mut asked = self.cluster.audit()?;
@@ -220,7 +282,7 @@ pub(crate) fn policy_name(policy: usize) -> String {
 mod tests {
     use super::*;
 
-    const USUAL: Extent = Extent { nodes: 1_000, policies: 50, rounds: 2, alone: false };
+    const USUAL: Extent = Extent { nodes: 1_000, policies: 50, rounds: 2, pods: None, alone: false };
 
     #[test]
     fn what_is_not_said_is_as_usual() {
@@ -229,6 +291,24 @@ mod tests {
             Extent::parse(USUAL, &["--nodes", "40", "--alone", "--rounds", "1"]),
             Ok(Extent { nodes: 40, rounds: 1, alone: true, ..USUAL })
         );
+    }
+
+    #[test]
+    fn pods_are_only_spoken_of_where_they_are_measured() {
+        let usual = Extent { pods: Some(2_000), ..USUAL };
+        assert_eq!(Extent::parse(usual, &["--pods", "50"]), Ok(Extent { pods: Some(50), ..USUAL }));
+        assert_eq!(
+            [usual, USUAL].map(|usual| Extent::parse(usual, &["-v"]).unwrap_err()),
+            ["--rounds, --pods,", "--rounds,"].map(|flags| format!(
+                "there is no \"-v\" here; there are --nodes, --policies, {flags} --alone"
+            ))
+        );
+        assert!(Extent::parse(USUAL, &["--pods", "50"]).is_err());
+    }
+
+    #[test]
+    fn metrics_are_as_many_as_the_policies_speak_of() {
+        assert_eq!([1, 50, 100].map(|policies| Extent { policies, ..USUAL }.metrics()), [1, 50, 50]);
     }
 
     #[test]

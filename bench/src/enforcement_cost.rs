@@ -27,12 +27,12 @@ const REST: Duration = Duration::from_secs(6);
 const WATCHED: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(words: &[&str]) -> std::io::Result<()> {
-    let usual = Extent { nodes: 1_000, policies: 50, rounds: 2, alone: false };
+    let usual = Extent { nodes: 1_000, policies: 50, rounds: 2, pods: None, alone: false };
     arena::run(usual, words, measure)
 }
 
 async fn measure(extent: Extent, binary: &Path) -> Result<(), Trouble> {
-    let Extent { nodes, policies, rounds, alone } = extent;
+    let Extent { nodes, policies, rounds, alone, .. } = extent;
     if nodes < 30 {
         return Err(
             "--nodes must be 30 at least: a tenth violates, then another, and one node is tried first".into(),
@@ -44,7 +44,7 @@ async fn measure(extent: Extent, binary: &Path) -> Result<(), Trouble> {
          {SYNC}, samples are taken every {} s; rounds of two such changes: {rounds}",
         SCRAPED.as_secs()
     );
-    let arena = Arena::start(extent, SCRAPED).await?;
+    let arena = Arena::start(extent, SCRAPED, &[]).await?;
     let field = Field { witness: Witness::start(&arena.cluster), arena, nodes, policies };
     field.publish(&field.home())?;
     field.arena.scraped().await?;

@@ -9,7 +9,9 @@ mod engine_cost;
 mod extender_cost;
 mod peers;
 mod plan_cost;
+mod scheduling_cost;
 mod serve_cost;
+mod spread;
 
 use std::process::ExitCode;
 
@@ -27,13 +29,14 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["extender"] => extender_cost::run(),
+        ["scheduling", rest @ ..] => scheduling_cost::run(rest),
         ["serve", rest @ ..] => serve_cost::run(rest),
         // How `extender` starts the servers it measures.
         ["extender-server", kind] => extender_cost::serve(kind, None),
         ["extender-server", kind, tls] => extender_cost::serve(kind, Some(tls)),
         other => {
             eprintln!(
-                "no measurement is called {:?}; there are: agent, enforcement, engine, extender, serve",
+                "no measurement is called {:?}; there are: agent, enforcement, engine, extender, scheduling, serve",
                 other.join(" ")
             );
             return ExitCode::from(2);

@@ -1,17 +1,13 @@
 //! What `tas serve` costs beside Intel TAS with prometheus-adapter, on one real control plane: idle, and by the
 //! call with whole nodes. `cargo xtask bench serve [--nodes N] [--policies N] [--rounds N] [--alone]`.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use rustls::pki_types::ServerName;
-use testbed::Cluster;
 use testbed::component::Component;
-use testbed::tas::{Installation, Replica};
-use testbed::wait::until;
+use testbed::tas::Replica;
 
-use crate::arena::{self, Arena, Extent, METRICS, PATIENCE, Quiet, SYNC, Trouble};
+use crate::arena::{self, Arena, Extent, Quiet, SYNC, Trouble};
 use crate::cpu;
 use crate::extender_cost::caller::{self, Target};
 use crate::peers::IntelTas;
@@ -20,24 +16,22 @@ const SETTLE: Duration = Duration::from_secs(15);
 const WATCHED: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(words: &[&str]) -> std::io::Result<()> {
-    let usual = Extent { nodes: 1_000, policies: 50, rounds: 5, alone: false };
+    let usual = Extent { nodes: 1_000, policies: 50, rounds: 5, pods: None, alone: false };
     arena::run(usual, words, measure)
 }
 
 async fn measure(extent: Extent, binary: &Path) -> Result<(), Trouble> {
-    let Extent { nodes, policies, rounds, alone } = extent;
-    println!("{nodes} quiet nodes, {policies} policies, {METRICS} metrics, both look every {SYNC}");
-    let arena = Arena::start(extent, Duration::from_secs(5)).await?;
+    let Extent { nodes, policies, rounds, alone, .. } = extent;
+    let metrics = extent.metrics();
+    println!("{nodes} quiet nodes, {policies} policies, {metrics} metrics, both look every {SYNC}");
+    let arena = Arena::start(extent, Duration::from_secs(5), &[]).await?;
     // The same value everywhere, for ever.
     arena.publish(|_| 50.0)?;
     arena.scraped().await?;
     arena.apply(&["dontschedule", "deschedule"]).await?;
-    let Arena { cluster, installation, .. } = &arena;
 
     let ours = arena.ours(binary)?;
-    ours.ready(cluster).await?;
-    ours.says(&format!("tas_feed_metric_nodes{{metric=\"m{:02}\"}} {nodes}.0", policies.min(METRICS) - 1))
-        .await?;
+    arena.ours_knows(&ours).await?;
     let idle_ours = arena.quiet(&[&ours.component], "tas-serve", [SETTLE, WATCHED]).await?;
     print_idle("tas serve", &idle_ours);
     if alone {
@@ -46,12 +40,7 @@ async fn measure(extent: Extent, binary: &Path) -> Result<(), Trouble> {
 
     ours.component.pause()?;
     let theirs = arena.theirs().await?;
-    let target = target_of(installation, theirs.port)?;
-    let small = whole_nodes(cluster, 10).await?;
-    until("Intel TAS to know its policies", PATIENCE, || async {
-        caller::answer_length(&target, &small).map_err(|error| error.to_string()).map(drop)
-    })
-    .await?;
+    arena.theirs_knows(&theirs).await?;
     let idle_theirs = arena.quiet(&theirs.components(), "intel-tas", [SETTLE, WATCHED]).await?;
     print_idle("Intel TAS + adapter", &idle_theirs);
     println!("  tas / Intel TAS + adapter: CPU 1/{:.0} (budget 1/20)\n", idle_theirs.cpu / idle_ours.cpu);
@@ -73,44 +62,23 @@ fn print_idle(who: &str, idle: &Quiet) {
     );
 }
 
-fn target_of(installation: &Installation, port: u16) -> Result<Target, Trouble> {
-    let (certificate, key) = (installation.file("client.crt"), installation.file("client.key"));
-    let client = caller::client(&installation.file("ca.crt"), Some((&certificate, &key)))?;
-    let name = ServerName::try_from("127.0.0.1")?.to_owned();
-    Ok(Target { address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), tls: Some((client, name)) })
-}
-
-/// A filter request with so many nodes as the API server has them.
-async fn whole_nodes(cluster: &Cluster, count: usize) -> Result<Vec<u8>, Trouble> {
-    let request = http::Request::get(format!("/api/v1/nodes?limit={count}")).body(Vec::new())?;
-    let nodes = cluster.client().request_text(request).await?;
-    let body = format!(
-        r#"{{"Pod":{{"metadata":{{"name":"web","namespace":"default","labels":{{"telemetry-policy":"policy-000"}}}}}},"Nodes":{nodes},"NodeNames":null}}"#
-    );
-    let head = format!(
-        "POST /scheduler/filter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
-        body.len()
-    );
-    Ok([head.as_bytes(), b"\r\n", body.as_bytes()].concat())
-}
-
 /// The same request to both in turns; whoever is not asked is stopped, so that its polling costs nothing.
 async fn calls(
-    Arena { cluster, installation, .. }: &Arena,
+    arena: &Arena,
     ours: &Replica,
     theirs: &IntelTas,
     nodes: usize,
     count: usize,
 ) -> Result<(), Trouble> {
-    let request = whole_nodes(cluster, nodes).await?;
+    let request = arena.whole_nodes(nodes).await?;
     let mut rounds = Vec::new();
     for _ in 0..count {
         theirs.components().iter().try_for_each(|component| component.pause())?;
         ours.component.resume()?;
-        let one = round(&target_of(installation, ours.port)?, &ours.component, &request, 40)?;
+        let one = round(&arena.target(ours.port)?, &ours.component, &request, 40)?;
         ours.component.pause()?;
         theirs.components().iter().try_for_each(|component| component.resume())?;
-        let other = round(&target_of(installation, theirs.port)?, &theirs.tas, &request, 8)?;
+        let other = round(&arena.target(theirs.port)?, &theirs.tas, &request, 8)?;
         rounds.push((one, other));
     }
     ours.component.resume()?;
