@@ -2,6 +2,7 @@
 //! about all of it.
 
 use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use e2e::PATIENCE;
 use e2e::enforcing::{ACCOUNT, Enforcing, counted, words};
@@ -171,6 +172,29 @@ async fn a_taint_moves_new_pods_away_with_an_unmodified_scheduler_and_no_extende
     tainted(" telemetry-aware.github.io/soft=NoSchedule").await;
     enforcing.set("node_heat", &[("kind-worker", 1.0), ("kind-worker3", 1.0)]);
     tainted("").await;
+}
+
+/// One series of a node has a time of its own that stands still, as of an exporter that is seldom scraped. It must not
+/// hold up what the other says.
+#[tokio::test]
+async fn a_fast_series_of_a_node_does_not_wait_for_a_slow_one() {
+    let config = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(config.path(), "metrics: { heat: { query: node_heat, aggregation: max } }")
+        .expect("writable");
+    let path = config.path().to_str().expect("a name in ASCII");
+    let (enforcing, _tas) = Enforcing::start(TAS, &WORKERS, &["--config", path]).await;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
+    let slow = format!("node_heat{{node=\"kind-worker\",sensor=\"slow\"}} 2 {now}\n");
+    enforcing.cluster.exporter().expect("there is one").append(&slow);
+    enforcing.set("node_heat", &[("kind-worker", 1.0)]);
+    // Prometheus itself forgets the slow one after 5 minutes, which is too late for this test.
+    let rule = "metricname: heat, operator: GreaterThan, target: 8, maxAge: 10m";
+    enforcing.cluster.apply(&policy("hot", "deschedule", &[rule])).await.expect("accepted");
+    enforcing.condition("hot", "Violating", "NoneViolates").await;
+    enforcing.set("node_heat", &[("kind-worker", 9.0)]);
+    enforcing.marked("hot", &["kind-worker: violating"]).await;
+    enforcing.set("node_heat", &[("kind-worker", 1.0)]);
+    enforcing.marked("hot", &[]).await;
 }
 
 #[tokio::test]
