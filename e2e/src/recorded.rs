@@ -7,7 +7,7 @@ use testbed::component::Component;
 use testbed::http;
 use testbed::places::Places;
 use testbed::programs::NODE_EXPORTER;
-use testbed::recordings::{self, Machine};
+use testbed::recordings::{self, Machine, Source};
 use testbed::wait::until;
 
 use crate::PATIENCE;
@@ -42,22 +42,30 @@ pub struct Observed {
     _processes: [Component; 2],
 }
 
+/// The directory with what is kept of a module, fetched if need be.
+#[expect(
+    clippy::panic,
+    reason = "a test without its recordings has nothing to say, and Display reads better than Debug"
+)]
+pub async fn kept(source: Source) -> PathBuf {
+    let fetched = tokio::task::spawn_blocking(move || {
+        let places = Places::of_this_user().expect("there is a place for the test bed's files");
+        recordings::provide(&source, &places, &mut |line| eprintln!("{line}"))
+    });
+    match fetched.await.expect("it is not cancelled") {
+        Ok(kept) => kept,
+        Err(error) => panic!("{error}"),
+    }
+}
+
 /// Lays a machine out in a directory; returns where its `proc` and `sys` are.
 pub async fn lay_out(machine: Machine, directory: PathBuf) -> PathBuf {
+    let kept = kept(machine.source).await;
     let laid_out = tokio::task::spawn_blocking(move || {
-        let places = Places::of_this_user().expect("there is a place for the test bed's files");
-        let kept = recordings::provide(&machine.source, &places, &mut |line| eprintln!("{line}"))?;
         std::fs::create_dir_all(&directory).expect("the directory is writable");
         machine.lay_out(&kept, &directory)
     });
-    match laid_out.await.expect("it is not cancelled") {
-        Ok(root) => root,
-        #[expect(
-            clippy::panic,
-            reason = "a test without its machine has nothing to say, and Display reads better"
-        )]
-        Err(error) => panic!("{}: {error}", machine.name),
-    }
+    laid_out.await.expect("it is not cancelled").expect("the recording can be laid out")
 }
 
 impl Observed {

@@ -38,7 +38,7 @@ pub const NODE_EXPORTER: Source = Source {
     name: "node-exporter",
     module: "github.com/prometheus/node_exporter",
     version: "v1.12.1",
-    kept: &["collector/fixtures/sys.ttar", "collector/fixtures/proc"],
+    kept: &["collector/fixtures/sys.ttar", "collector/fixtures/proc", "collector/fixtures/textfile"],
 };
 
 /// What the library below node_exporter is tested on.

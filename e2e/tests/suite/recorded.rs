@@ -8,7 +8,7 @@ use e2e::PATIENCE;
 use e2e::agreement::{self, Page};
 use e2e::prometheus::Bench;
 use e2e::recorded::{Observed, lay_out};
-use testbed::recordings::{MACHINES, Machine};
+use testbed::recordings::{MACHINES, Machine, NODE_EXPORTER};
 use testbed::wait::until;
 
 const AGENT: &str = env!("CARGO_BIN_EXE_tas-agent-e2e");
@@ -290,5 +290,62 @@ async fn energy_of_a_recorded_machine_grows_as_node_exporters_does() {
                 before.iter().zip(&after).map(|(before, after)| format!("{:.3}", after - before)).collect();
             assert_eq!(grown, vec!["40.000"; zones.len()], "{name}: {before:?} {after:?}");
         }
+    }
+}
+
+/// Where we differ from what node_exporter expects of its own text files: nothing is lost that can be told.
+const OTHERWISE: [(&str, &[&str]); 3] = [
+    // A line with a timestamp costs itself, not its file.
+    ("client_side_timestamp", &["normal_metric is ours alone"]),
+    // Another help text is no reason to leave series out.
+    (
+        "metrics_merge_different_help",
+        &[
+            "events_total{file=\"b\",foo=\"bar\"}: ours Some(30.0), theirs None",
+            "events_total{file=\"b\",foo=\"baz\"}: ours Some(40.0), theirs None",
+            "node_textfile_scrape_error: ours Some(0.0), theirs Some(1.0)",
+        ],
+    ),
+    // A sum and a count that nobody wrote are not made up.
+    (
+        "summary_extra_dimension",
+        &[
+            "prometheus_rule_evaluation_duration_seconds_count{handler=\"foo\",rule_type=\"alerting\"}: ours None, theirs Some(0.0)",
+            "prometheus_rule_evaluation_duration_seconds_sum{handler=\"foo\",rule_type=\"alerting\"}: ours None, theirs Some(0.0)",
+        ],
+    ),
+];
+
+#[tokio::test]
+async fn text_files_are_told_as_node_exporter_expects() {
+    let files = e2e::recorded::kept(NODE_EXPORTER).await.join("collector/fixtures/textfile");
+    let empty = tempfile::tempdir().expect("a temporary directory");
+    let mut asked = Vec::new();
+    for entry in std::fs::read_dir(&files).expect("it is kept").flatten() {
+        let directory = entry.path();
+        let Ok(expected) = std::fs::read_to_string(directory.with_extension("out")) else { continue };
+        if directory.is_dir() {
+            let mut command = Command::new(AGENT);
+            command.args(["--once", "--names=node", "--sources=textfile", "--textfile-directory"]);
+            command.arg(&directory).arg("--root").arg(empty.path());
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let name = entry.file_name().to_string_lossy().into_owned();
+            asked.push((name, expected, command.spawn().expect("the agent starts")));
+        }
+    }
+    assert_eq!(asked.len(), 13, "directories with an expectation beside them");
+    for (name, expected, agent) in asked {
+        let output = agent.wait_with_output().expect("it ends");
+        let ours = String::from_utf8(output.stdout).expect("UTF-8");
+        let [ours, theirs] = [ours, expected].map(|text| {
+            let mut page = agreement::read(&text).expect("a page");
+            // They write it into the expectation as 1.
+            page.remove("node_textfile_mtime_seconds");
+            page
+        });
+        let (_, problems) = agreement::compare(&ours, &theirs);
+        let known =
+            OTHERWISE.iter().find(|(directory, _)| *directory == name).map_or(&[][..], |(_, known)| known);
+        assert_eq!(problems, known, "{name}");
     }
 }

@@ -3,6 +3,7 @@
 //! A file is read when it changes. While it is being written, or if it is broken, what it said before stays.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ static ERROR: Family = Family::gauge(
     NameSet::Node,
     "node_textfile_scrape_error",
     "",
-    "1 if any file could not be read or understood, 0 otherwise.",
+    "1 if any file could not be read or understood, or a series of it had to be left out; 0 otherwise.",
 )
 .source(SOURCE)
 .peers("node_exporter textfile");
@@ -121,7 +122,11 @@ impl Textfile {
         self.timestamped = 0;
         let mut bytes = 0;
         for file in &mut self.files {
-            if file.stale || file.exposition.families.is_empty() {
+            if file.stale {
+                continue;
+            }
+            self.timestamped += file.exposition.timestamped;
+            if file.exposition.families.is_empty() {
                 continue;
             }
             bytes += file.print.map_or(0, |print| print.size.min(MAX_FILE));
@@ -129,7 +134,6 @@ impl Textfile {
                 file.trouble = Some(format!("files before it hold {MAX_ALL} bytes already"));
                 continue;
             }
-            self.timestamped += file.exposition.timestamped;
             for (name, family) in &file.exposition.families {
                 let all = self.merged.entry(name.clone()).or_insert_with(|| Foreign {
                     help: family.help.clone(),
@@ -264,14 +268,14 @@ impl Collector for Textfile {
                 page.sample(&[("file", self.path_of(file).as_bytes())], Value::Fixed(millis, 3));
             }
         }
-        page.family(&ERROR);
-        let failed = self.files.iter().any(|file| file.trouble.is_some());
-        page.sample(&[], Value::Count(u64::from(failed)));
         page.family(&STALE);
         for file in self.files.iter().filter(|file| file.stale) {
             page.sample(&[("file", self.path_of(file).as_bytes())], Value::Count(1));
         }
         let refused = self.write_foreign(page);
+        page.family(&ERROR);
+        let failed = refused > 0 || self.files.iter().any(|file| file.trouble.is_some());
+        page.sample(&[], Value::Count(u64::from(failed)));
         page.family(&REFUSED);
         page.sample(&[], Value::Count(refused as u64));
     }
@@ -280,8 +284,13 @@ impl Collector for Textfile {
         if self.directory.is_none() {
             return "no directory given; see --textfile-directory".to_owned();
         }
-        let troubles: Vec<&str> = self.files.iter().filter_map(|file| file.trouble.as_deref()).collect();
-        let count = format!("{} files, {} families", self.files.len(), self.merged.len());
-        if troubles.is_empty() { count } else { format!("{count}; {}", troubles.join("; ")) }
+        let mut found = format!("{} files, {} families", self.files.len(), self.merged.len());
+        for trouble in self.files.iter().filter_map(|file| file.trouble.as_deref()) {
+            let _ = write!(found, "; {trouble}");
+        }
+        if self.timestamped > 0 {
+            let _ = write!(found, "; {} lines refused for their timestamps", self.timestamped);
+        }
+        found
     }
 }

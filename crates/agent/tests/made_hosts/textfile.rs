@@ -115,6 +115,21 @@ fn stamped_lines_twins_and_the_agents_own_names_are_refused_and_counted() {
     assert_eq!(value(&samples, "x{p=\"1\",q=\"2\"}"), Some("1"), "the first file wins");
     assert_eq!(value(&samples, "node_load1"), Some("1.5"));
     assert_eq!(value(&samples, "node_textfile_refused_series"), Some("4"));
+    assert_eq!(
+        value(&samples, "node_textfile_scrape_error"),
+        Some("1"),
+        "somebody may wait for what was left out"
+    );
+    assert_eq!(host.found("textfile"), "2 files, 4 families; 1 lines refused for their timestamps");
+}
+
+#[test]
+fn a_file_of_nothing_but_stamped_lines_is_an_error_too() {
+    let mut host = with_files(None);
+    write(&host, "a.prom", "a 1 1700000000000\nb 2 1700000000000\n", 60);
+    let samples = host.samples();
+    assert_eq!(value(&samples, "node_textfile_refused_series"), Some("2"));
+    assert_eq!(value(&samples, "node_textfile_scrape_error"), Some("1"));
 }
 
 #[test]
