@@ -31,7 +31,7 @@ const COLLECTORS: [&str; 12] = [
 ];
 
 /// What the node is called in collectd's names.
-const NODE: &str = "recorded";
+pub const NODE: &str = "recorded";
 
 /// A machine that both observe.
 pub struct Observed {

@@ -1,13 +1,24 @@
 //! Machines that others recorded: the agent says what is in their files, no more and no less, and what node_exporter
 //! says who reads the same files. `testbed::recordings` tells what the recordings are.
 
+use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use agent::collectors::{self, Settings};
+use agent::family::NameSets;
 use agent::fixtures::Tree;
+use agent::fixtures::damage::{Damage, Draws};
+use agent::host::Host;
+use agent::instruments::{Instruments, Worker};
+use agent::moment::Moment;
+use agent::page::Format;
 use e2e::PATIENCE;
 use e2e::agreement::{self, Page};
 use e2e::prometheus::Bench;
-use e2e::recorded::{Observed, lay_out};
+use e2e::recorded::{NODE, Observed, lay_out};
 use testbed::recordings::{MACHINES, Machine, NODE_EXPORTER};
 use testbed::wait::until;
 
@@ -289,6 +300,77 @@ async fn energy_of_a_recorded_machine_grows_as_node_exporters_does() {
             let grown: Vec<String> =
                 before.iter().zip(&after).map(|(before, after)| format!("{:.3}", after - before)).collect();
             assert_eq!(grown, vec!["40.000"; zones.len()], "{name}: {before:?} {after:?}");
+        }
+    }
+}
+
+/// The files below a place of a tree that can be spoilt, as the agent names them.
+fn files_below(tree: &Tree, place: &str, depth: usize) -> Vec<String> {
+    let entries = std::fs::read_dir(tree.path(place)).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| format!("{place}/{}", entry.file_name().to_string_lossy())).collect();
+    names.sort_unstable();
+    let mut files = Vec::new();
+    for name in names {
+        let path = tree.path(&name);
+        if path.is_file() {
+            files.push(name);
+        } else if depth > 0 && path.is_dir() {
+            files.extend(files_below(tree, &name, depth - 1));
+        }
+    }
+    files
+}
+
+#[tokio::test]
+async fn a_recorded_machine_that_breaks_bit_by_bit_still_has_legal_pages() {
+    const PLACES: [(&str, usize); 9] = [
+        ("proc", 0),
+        ("proc/net", 0),
+        ("proc/pressure", 0),
+        ("sys/class/powercap", 1),
+        ("sys/class/thermal", 1),
+        ("sys/class/hwmon", 1),
+        ("sys/devices/system/cpu", 2),
+        ("sys/devices/system/edac", 3),
+        ("sys/devices/system/node", 3),
+    ];
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for (machine, seed) in MACHINES.into_iter().zip(0..) {
+        let root = lay_out(machine, directory.path().join(machine.name)).await;
+        let tree = Tree::at(&root);
+        let files: Vec<String> =
+            PLACES.iter().flat_map(|(place, depth)| files_below(&tree, place, *depth)).collect();
+        let clock = Arc::new(AtomicU64::new(100));
+        let now = Arc::clone(&clock);
+        let now = Arc::new(move || {
+            let up = Duration::from_secs(now.load(Ordering::Relaxed));
+            Moment { up, wall: Duration::from_hours(500_000) + up }
+        });
+        let collectors = collectors::all(&Host::at(&root), &Settings::default());
+        let instruments = Instruments::new(collectors, NODE, now);
+        let mut worker = Worker::default();
+        let mut draws = Draws(seed);
+        let mut counted: BTreeMap<String, f64> = BTreeMap::new();
+        for round in 0..20 {
+            instruments.tick(&mut worker);
+            let page = instruments.page(&mut worker, Format::Text, NameSets::ALL).expect("nobody else reads");
+            let text = String::from_utf8(page).expect("a page is UTF-8");
+            let page = agreement::read(&text).expect("a page is legal");
+            let counters = page.values().filter(|family| family.kind == "counter");
+            for (series, value) in counters.flat_map(|family| &family.series) {
+                let last = counted.insert(series.clone(), *value).unwrap_or(0.0);
+                assert!(
+                    *value >= last,
+                    "{}, round {round}: {series} fell from {last} to {value}",
+                    machine.name
+                );
+            }
+            clock.fetch_add(1 + draws.below(70), Ordering::Relaxed);
+            for _ in 0..draws.below(10) {
+                let file = &files[draws.index(files.len())];
+                Damage::of_seed(draws.draw()).apply(&tree, file);
+            }
         }
     }
 }
