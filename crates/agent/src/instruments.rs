@@ -3,7 +3,7 @@
 //! Each collector sits behind its own lock. Whoever finds a lock taken knows that somebody is stuck in there, and
 //! goes on without it; that is the whole trick by which a source that hangs hurts nobody else.
 
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use crate::collectors::Collector;
@@ -97,12 +97,12 @@ struct Slot {
     collector: Mutex<Box<dyn Collector>>,
 }
 
-/// Somebody at work in a slot.
-#[derive(Clone, Copy, Debug)]
-struct Busy {
-    round: u64,
-    source: &'static str,
-    since: Duration,
+/// The round under way; whoever is at another one has been given up.
+#[derive(Debug, Default)]
+struct Round {
+    number: u64,
+    /// The source that is being read, and since when.
+    at: Option<(&'static str, Duration)>,
 }
 
 /// What belongs to the page being written.
@@ -115,8 +115,7 @@ struct Desk {
 pub struct Instruments {
     slots: Vec<Slot>,
     desk: Arc<Mutex<Desk>>,
-    busy: Mutex<Option<Busy>>,
-    round: Mutex<u64>,
+    round: Mutex<Round>,
     clock: Clock,
 }
 
@@ -146,7 +145,7 @@ impl Instruments {
             collector: Mutex::new(collector),
         };
         let slots = collectors.into_iter().map(slot).collect();
-        Self { slots, desk, busy: Mutex::default(), round: Mutex::default(), clock }
+        Self { slots, desk, round: Mutex::default(), clock }
     }
 
     /// What the clock says.
@@ -160,8 +159,8 @@ impl Instruments {
         for slot in &self.slots {
             // A lock that is taken or poisoned is dealt with where it can be told: on the page.
             if let Ok(mut collector) = slot.collector.try_lock() {
-                self.start(round, slot.source);
-                collector.tick(self.now(), &mut worker.buffer);
+                let Some(now) = self.start(round, slot.source) else { return };
+                collector.tick(now, &mut worker.buffer);
             }
         }
         self.stop(round);
@@ -184,7 +183,7 @@ impl Instruments {
                     state.down = Some(Down::Panicked);
                 }
                 Ok(mut collector) => {
-                    let began = self.start(round, slot.source);
+                    let began = self.start(round, slot.source)?;
                     let outcome = collector.read(began, &mut worker.buffer);
                     let now = self.now();
                     state.took = now.up.saturating_sub(began.up);
@@ -231,39 +230,43 @@ impl Instruments {
 
     /// The source somebody has been stuck in for longer than `deadline`.
     pub fn stuck(&self, deadline: Duration) -> Option<&'static str> {
-        let busy = *self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        busy.filter(|busy| self.now().up > busy.since + deadline).map(|busy| busy.source)
+        let (source, since) = self.round().at?;
+        (self.now().up > since + deadline).then_some(source)
     }
 
     /// Gives the round under way up: whoever is at it will find out and stop.
     pub fn give_up(&self) {
         self.next_round();
-        *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn round(&self) -> MutexGuard<'_, Round> {
+        self.round.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn next_round(&self) -> u64 {
-        let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
-        *round += 1;
-        *round
+        let mut round = self.round();
+        *round = Round { number: round.number + 1, at: None };
+        round.number
     }
 
-    fn is_current(&self, round: u64) -> bool {
-        *self.round.lock().unwrap_or_else(PoisonError::into_inner) == round
+    fn is_current(&self, number: u64) -> bool {
+        self.round().number == number
     }
 
-    fn start(&self, round: u64, source: &'static str) -> Moment {
+    /// Notes that a source is being read from now on; none if the round is over.
+    fn start(&self, number: u64, source: &'static str) -> Option<Moment> {
         let now = self.now();
-        if self.is_current(round) {
-            let busy = Busy { round, source, since: now.up };
-            *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = Some(busy);
-        }
-        now
+        let mut round = self.round();
+        (round.number == number).then(|| {
+            round.at = Some((source, now.up));
+            now
+        })
     }
 
-    fn stop(&self, round: u64) {
-        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        if busy.is_some_and(|busy| busy.round == round) {
-            *busy = None;
+    fn stop(&self, number: u64) {
+        let mut round = self.round();
+        if round.number == number {
+            round.at = None;
         }
     }
 }

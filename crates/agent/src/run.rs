@@ -1,14 +1,12 @@
 //! The process: start, serve, read the configuration again when asked, stop.
 
 use std::io::Write;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use chassis::shutdown::{self, Phase, Shutdown, Signals, Trigger};
+use chassis::shutdown::{self, Phase, Signals, Trigger};
 use chassis::{Counters, Limits, Listener, tls};
 use clap::Parser;
 use hyper::service::service_fn;
@@ -97,40 +95,48 @@ async fn print(args: &Args, config: &Config, station: &Station) -> anyhow::Resul
 async fn serve(args: Args, config: Config, station: Arc<Station>) -> anyhow::Result<()> {
     let signals = Signals::install().context("cannot listen for signals")?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
-    let web = read_web(&config)?;
-    let desk = Arc::new(Desk::new(station, manner(&config, &web)));
-    let (trigger, stop) = shutdown::channel();
-    let mut server = Server { desk, args, config, web, web_trouble: None, stop };
-    let mut door = server.open().await?;
-    // With port 0 the kernel chose one; a door opened later is to be the same.
-    server.config.listen = door.address;
-    tracing::info!(listen = %door.address, root = %server.config.root.display(), "serving");
-    let leaving = async {
-        signals.drive(trigger, Duration::ZERO).await;
+    let (trigger, mut stop) = shutdown::channel();
+    // On its own: nothing that is waited for below keeps a signal from being heard.
+    tokio::spawn(signals.drive(trigger, Duration::ZERO));
+    let prepared = tokio::select! {
+        () = stop.reached(Phase::Draining) => return Ok(()),
+        prepared = prepare(&config) => prepared,
     };
-    tokio::pin!(leaving);
+    let (web, secured) = prepared?;
+    let desk = Arc::new(Desk::new(station, manner(&config, &web)));
+    let listener = Listener::bind(config.listen).await?;
+    let address = listener.local_addr().context("cannot tell the address")?;
+    // With port 0 the kernel chose one.
+    let config = Config { listen: address, ..config };
+    let mut server = Server { listener, desk, args, config, web, web_trouble: None };
+    let mut door = server.open(secured)?;
+    tracing::info!(listen = %address, root = %server.config.root.display(), "serving");
     let mut looks = tokio::time::interval(LOOK_AT_WEB_EVERY);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
+        let everything = tokio::select! {
+            () = stop.reached(Phase::Draining) => break,
+            _ = hangup.recv() => true,
+            _ = looks.tick() => false,
+        };
         tokio::select! {
-            () = &mut leaving => break,
-            _ = hangup.recv() => {
-                server.reload_everything();
-                server.reload_web(&mut door).await;
-            }
-            _ = looks.tick() => server.reload_web(&mut door).await,
+            () = stop.reached(Phase::Draining) => break,
+            () = server.reload(everything, &mut door) => {}
         }
     }
+    drop(server);
     door.closed().await;
     tracing::info!("stopped");
     Ok(())
 }
 
-fn read_web(config: &Config) -> anyhow::Result<WebConfig> {
-    match &config.web_config {
-        Some(path) => Ok(WebConfig::read(path)?),
-        None => Ok(WebConfig::default()),
-    }
+async fn prepare(config: &Config) -> anyhow::Result<(WebConfig, Secured)> {
+    let web = match config.web_config.clone() {
+        Some(path) => off_the_thread(move || Ok(WebConfig::read(&path)?)).await?,
+        None => WebConfig::default(),
+    };
+    let secured = secured(web.tls.clone()).await?;
+    Ok((web, secured))
 }
 
 fn manner(config: &Config, web: &WebConfig) -> Manner {
@@ -138,18 +144,17 @@ fn manner(config: &Config, web: &WebConfig) -> Manner {
 }
 
 struct Server {
+    listener: Listener,
     desk: Arc<Desk>,
     args: Args,
     config: Config,
     web: WebConfig,
     /// What was wrong with the web configuration when it was looked at last: said once, not every five seconds.
     web_trouble: Option<String>,
-    stop: Shutdown,
 }
 
-/// One accept loop; a change of how TLS is spoken opens another one.
+/// One accept loop; a change of how TLS is spoken opens another one, and this one finishes its requests.
 struct Door {
-    address: SocketAddr,
     trigger: Trigger,
     task: tokio::task::JoinHandle<()>,
 }
@@ -161,14 +166,14 @@ impl Door {
     }
 }
 
+type Secured = Option<(Arc<tls::Live>, tls::Reloader)>;
+
 impl Server {
-    async fn open(&self) -> anyhow::Result<Door> {
-        let listener = Listener::bind(self.config.listen).await?;
-        let address = listener.local_addr().context("cannot tell the address")?;
+    fn open(&self, secured: Secured) -> anyhow::Result<Door> {
         let (trigger, stop) = shutdown::channel();
-        let listener = match &self.web.tls {
-            Some(settings) => {
-                let (live, reloader) = tls::Live::load(settings.clone(), tls::unix_now())?;
+        let listener = self.listener.share().context("cannot listen")?;
+        let listener = match secured {
+            Some((live, reloader)) => {
                 tokio::spawn(reloader.run(tls::LOOK_EVERY, stop.clone()));
                 listener.with_tls(live)
             }
@@ -183,12 +188,20 @@ impl Server {
         let task = tokio::spawn(async move {
             served.await;
         });
-        Ok(Door { address, trigger, task })
+        Ok(Door { trigger, task })
+    }
+
+    async fn reload(&mut self, everything: bool, door: &mut Door) {
+        if everything {
+            self.reload_everything().await;
+        }
+        self.reload_web(door).await;
     }
 
     /// SIGHUP: the configuration file again. What is wrong is said, and what held before still holds.
-    fn reload_everything(&mut self) {
-        let config = match Config::resolve(&self.args) {
+    async fn reload_everything(&mut self) {
+        let args = self.args.clone();
+        let config = match off_the_thread(move || Ok(Config::resolve(&args)?)).await {
             Ok(config) => config,
             Err(error) => return tracing::error!(%error, "configuration not taken over"),
         };
@@ -205,62 +218,55 @@ impl Server {
 
     /// The web configuration, if it has changed. Certificates are watched on their own.
     async fn reload_web(&mut self, door: &mut Door) {
-        let web = match self.config.web_config.clone() {
-            Some(path) => look_at_web(path).await,
-            None => Ok(WebConfig::default()),
-        };
-        let web = match web {
-            Ok(web) => web,
-            Err(error) => return self.web_not_taken_over(&error),
-        };
-        if web == self.web {
-            self.web_trouble = None;
-            return;
-        }
-        let old = std::mem::replace(&mut self.web, web);
-        self.desk.replace(manner(&self.config, &self.web));
-        if old.tls != self.web.tls
-            && let Err(error) = self.reopen(door).await
-        {
-            self.web = old;
-            self.desk.replace(manner(&self.config, &self.web));
-            return self.web_not_taken_over(&error);
-        }
-        self.web_trouble = None;
-        tracing::info!("web configuration read again");
-    }
-
-    fn web_not_taken_over(&mut self, error: &anyhow::Error) {
-        let error = format!("{error:#}");
-        if self.web_trouble.as_ref() != Some(&error) {
-            tracing::error!(error, "web configuration not taken over");
-            self.web_trouble = Some(error);
-        }
-    }
-
-    /// The port is free once the old loop has stopped accepting; its requests finish in their own time.
-    async fn reopen(&self, door: &mut Door) -> anyhow::Result<()> {
-        // Whether the new files can serve is found out before the old door is shut.
-        if let Some(settings) = &self.web.tls {
-            tls::Live::load(settings.clone(), tls::unix_now())?;
-        }
-        door.trigger.advance(Phase::Draining);
-        let mut tries = 0;
-        *door = loop {
-            match self.open().await {
-                Ok(door) => break door,
-                Err(error) if tries == 50 || self.stop.phase() >= Phase::Draining => return Err(error),
-                Err(_) => {
-                    tries += 1;
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+        match self.web_again(door).await {
+            Ok(changed) => {
+                self.web_trouble = None;
+                if changed {
+                    tracing::info!("web configuration read again");
                 }
             }
+            Err(error) => {
+                let error = format!("{error:#}");
+                if self.web_trouble.as_ref() != Some(&error) {
+                    tracing::error!(error, "web configuration not taken over");
+                    self.web_trouble = Some(error);
+                }
+            }
+        }
+    }
+
+    /// Whether there was anything new. Until all of it can hold, all of the old does.
+    async fn web_again(&mut self, door: &mut Door) -> anyhow::Result<bool> {
+        let web = match self.config.web_config.clone() {
+            Some(path) => {
+                let held = self.web.clone();
+                off_the_thread(move || Ok(WebConfig::read_again(&path, &held)?)).await?
+            }
+            None => WebConfig::default(),
         };
-        Ok(())
+        if web == self.web {
+            return Ok(false);
+        }
+        let opened = if web.tls == self.web.tls { None } else { Some(secured(web.tls.clone()).await?) };
+        let opened = opened.map(|secured| self.open(secured)).transpose()?;
+        self.web = web;
+        self.desk.replace(manner(&self.config, &self.web));
+        if let Some(opened) = opened {
+            // Dropping the old one's trigger asks it to finish.
+            *door = opened;
+        }
+        Ok(true)
     }
 }
 
-/// The file may lie on storage that hangs; that must not stop the requests.
-async fn look_at_web(path: PathBuf) -> anyhow::Result<WebConfig> {
-    Ok(tokio::task::spawn_blocking(move || WebConfig::read(&path)).await??)
+async fn secured(settings: Option<tls::Settings>) -> anyhow::Result<Secured> {
+    let Some(settings) = settings else { return Ok(None) };
+    off_the_thread(move || Ok(Some(tls::Live::load(settings, tls::unix_now())?))).await
+}
+
+/// Files may lie on storage that hangs; that must stop neither requests nor signals.
+async fn off_the_thread<T: Send + 'static>(
+    read: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    tokio::task::spawn_blocking(read).await?
 }

@@ -6,6 +6,7 @@
 //! marked, and a new thread takes the runtime over with all its connections and the page that is being waited for.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
@@ -132,6 +133,7 @@ where
         Ear { ordered, ticks, body: tokio::spawn(body(Arc::clone(&station))) }
     };
     let watcher = thread::current();
+    let runtime = ManuallyDrop::new(runtime);
     let post =
         Arc::new(Post { station, runtime, ear: Mutex::new(ear), ended: Mutex::default(), watcher, deadline });
     post.hire(&mut post.station.books())?;
@@ -150,7 +152,8 @@ where
 /// The place a thread works at; one leaves it to the next.
 struct Post<T> {
     station: Arc<Station>,
-    runtime: Runtime,
+    /// Never dropped, which would wait for blocking work that hangs: it ends with the process.
+    runtime: ManuallyDrop<Runtime>,
     /// Held by the thread at work while it waits, never while it reads.
     ear: Mutex<Ear<T>>,
     ended: Mutex<Option<Result<T, JoinError>>>,
@@ -238,6 +241,13 @@ impl<T: Send + 'static> Post<T> {
                 Read::LeftBehind => return,
             };
             let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.may_wait(number) {
+                drop(ear);
+                if let Some((reply, answer)) = answered {
+                    let _ = reply.send(answer);
+                }
+                continue;
+            }
             let event = self.runtime.block_on(async {
                 // From within the runtime, where it needs no waking. Who asked may have gone.
                 if let Some((reply, answer)) = answered {
@@ -258,10 +268,17 @@ impl<T: Send + 'static> Post<T> {
         }
     }
 
+    /// Whether there is nothing to do but wait. One that was taken for stuck and was not may have got an order, or
+    /// seen the end, while its successor waited for the ear.
+    fn may_wait(&self, number: u64) -> bool {
+        let books = self.station.books();
+        books.number == number && books.in_hand.is_none() && self.ended().is_none()
+    }
+
     /// Reads for the order in hand, which may have been in another's hand before.
     fn read(&self, number: u64, worker: &mut Worker) -> Read {
         let books = self.station.books();
-        if books.number != number {
+        if books.number != number || self.ended().is_some() {
             return Read::LeftBehind;
         }
         let Some(Order { format, names, .. }) = books.in_hand else { return Read::Nothing };
@@ -295,7 +312,9 @@ impl<T: Send + 'static> Post<T> {
         let instruments = Arc::clone(&books.instruments);
         drop(books);
         // Which source it was shows on the page.
-        let _ = catch_unwind(AssertUnwindSafe(|| instruments.tick(worker)));
+        if catch_unwind(AssertUnwindSafe(|| instruments.tick(worker))).is_err() {
+            instruments.give_up();
+        }
     }
 }
 

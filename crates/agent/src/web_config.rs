@@ -4,12 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use chassis::tls;
 use serde::Deserialize;
 
 use crate::args::read_small;
 
+/// Whoever writes the file in several steps takes them within this.
+const SETTLES_WITHIN: Duration = Duration::from_millis(200);
 /// Cost factors accepted in password hashes: 2^15 rounds take seconds.
 const MAX_BCRYPT_COST: u32 = 15;
 /// The headers the format allows to be set.
@@ -83,6 +86,25 @@ impl WebConfig {
         let text = read_small(path).map_err(bad)?;
         let base = path.parent().unwrap_or(Path::new(""));
         Self::parse(&text, base).map_err(bad)
+    }
+
+    /// Reads the file again. One that is being written is not taken for what it is to become: an empty one does not end
+    /// what `held` protects, and a change counts when two looks show it.
+    pub fn read_again(path: &Path, held: &Self) -> Result<Self, BadWebConfig> {
+        let web = Self::read(path)?;
+        if web == *held {
+            return Ok(web);
+        }
+        std::thread::sleep(SETTLES_WITHIN);
+        let bad = |what: &str| Err(BadWebConfig { path: path.to_owned(), what: what.to_owned() });
+        if Self::read(path)? != web {
+            return bad("it is being written; it is looked at again soon");
+        }
+        let protects = |web: &Self| web.tls.is_some() || !web.users.is_empty();
+        if protects(held) && !protects(&web) && read_small(path).is_ok_and(|text| text.trim().is_empty()) {
+            return bad("it is empty; to serve without TLS and passwords from now on, write `{}`");
+        }
+        Ok(web)
     }
 
     fn parse(text: &str, base: &Path) -> Result<Self, String> {

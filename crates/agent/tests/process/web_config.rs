@@ -40,6 +40,43 @@ fn without_the_password_there_is_nothing_and_a_new_one_holds_at_once() {
     assert_eq!((agent.get("/", "").status, agent.get("/", ALICE_WITH_OTHER).status), (401, 200));
 }
 
+#[test]
+fn an_emptied_file_ends_no_protection_and_an_intended_end_does() {
+    let agent = Started::on(&["--web-config={}/web.yml"], |tree| {
+        tree.proc(2, 1).write("web.yml", users("secret"));
+    });
+    for (emptied, said) in [("", "not taken over"), (" \n", "not taken over"), ("{}", "read again")] {
+        agent.tree.write("web.yml", emptied);
+        agent.signal("HUP");
+        if emptied != " \n" {
+            // The same trouble is told once.
+            agent.logged(&format!("web configuration {said}"));
+        }
+        let expected = if emptied == "{}" { 200 } else { 401 };
+        assert_eq!(agent.get("/", "").status, expected, "{emptied:?}");
+    }
+}
+
+#[test]
+fn files_that_hang_keep_nobody_from_being_served_or_from_leaving() {
+    let ours = authority();
+    let server = pair(&ours, "n1", ExtendedKeyUsagePurpose::ServerAuth);
+    let mut agent = Started::on(&["--web-config={}/web.yml"], |tree| {
+        tree.proc(2, 1).write("web.yml", TLS);
+        write_pair(tree.root(), &server);
+    });
+    for file in ["tls.key", "web.yml"] {
+        fs::remove_file(agent.tree.root().join(file)).expect("ours");
+        let made = std::process::Command::new("mkfifo").arg(agent.tree.root().join(file)).status();
+        assert!(made.expect("mkfifo runs").success());
+    }
+    agent.signal("HUP");
+    agent.logged("web configuration not taken over");
+    assert_eq!(ask_with_tls(&agent, &ours, None).status, 200);
+    agent.signal("TERM");
+    assert_eq!(agent.wait(), Some(0));
+}
+
 struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,

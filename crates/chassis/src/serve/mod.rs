@@ -11,6 +11,7 @@ mod socket;
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,6 +94,16 @@ impl Listener {
     #[must_use]
     pub fn with_tls(self, live: Arc<crate::tls::Live>) -> Self {
         Self { tls: Some(live), ..self }
+    }
+
+    /// The same address for another server, which then need not wait until this one has let go of it.
+    pub fn share(&self) -> io::Result<Self> {
+        let tcp = std::net::TcpListener::from(self.tcp.as_fd().try_clone_to_owned()?);
+        Ok(Self {
+            tcp: TcpListener::from_std(tcp)?,
+            #[cfg(feature = "tls")]
+            tls: self.tls.clone(),
+        })
     }
 
     /// Where we listen; tells the port if 0 was asked for.

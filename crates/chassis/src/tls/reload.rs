@@ -4,6 +4,7 @@
 //! and three small files every few seconds cost nothing.
 
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,6 +18,9 @@ use crate::shutdown::{Phase, Shutdown};
 
 /// The largest certificate, key or CA file that is read.
 const LARGEST_FILE: u64 = 1024 * 1024;
+
+/// On every Linux we are built for: opening returns at once.
+const O_NONBLOCK: i32 = 0o4000;
 
 /// How often the files are looked at unless told otherwise.
 pub const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -179,8 +183,13 @@ fn look(settings: &Settings) -> Contents {
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut contents = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-    file.take(LARGEST_FILE + 1).read_to_end(&mut contents).map_err(|error| error.to_string())?;
+    let said = |error: std::io::Error| error.to_string();
+    // Opening a pipe that nobody writes to would wait for ever.
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).map_err(said)?;
+    if !file.metadata().map_err(said)?.is_file() {
+        return Err("it is not a file".to_owned());
+    }
+    file.take(LARGEST_FILE + 1).read_to_end(&mut contents).map_err(said)?;
     if contents.len() as u64 > LARGEST_FILE {
         return Err(format!("it is larger than {LARGEST_FILE} bytes"));
     }
@@ -251,6 +260,17 @@ mod tests {
         assert_eq!(judged(&old, false, &new, &new, IN_2019), early);
         assert_eq!(judged(&new, true, &new, &new, IN_2019), early);
         assert_eq!(judged(&new, true, &new, &new, IN_2025), "replace");
+    }
+
+    #[test]
+    fn a_pipe_is_refused_at_once_and_so_is_a_directory() {
+        let directory = std::env::temp_dir().join(format!("chassis-pipe-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let pipe = directory.join("tls.crt");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let refused = Err("it is not a file".to_owned());
+        assert_eq!((read(&pipe), read(&directory)), (refused.clone(), refused));
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
