@@ -25,7 +25,7 @@ use engine::time::Timestamp;
 use feed::Published;
 use feed::watches::Sighting;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 pub use metrics::ControllerMetrics;
 pub use pass::AT_ONCE;
@@ -36,6 +36,8 @@ pub use tally::Tally;
 
 /// How long news are collected before the next plan.
 const GATHER: Duration = Duration::from_millis(20);
+/// From one plan to the next, however much happens: in a burst every pod that is bound makes a new view.
+const APART: Duration = Duration::from_millis(250);
 /// However little happens, it is looked again after so long.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
@@ -103,7 +105,7 @@ pub async fn run(controller: Controller, mut shutdown: Shutdown) {
             clock: Arc::clone(&clock),
             memory: pass::Memory::default(),
         };
-        let mut wake = Instant::now();
+        let (mut wake, mut apart) = (Instant::now(), Instant::now());
         loop {
             tokio::select! {
                 biased;
@@ -114,7 +116,13 @@ pub async fn run(controller: Controller, mut shutdown: Shutdown) {
                 Ok(()) = pause.changed() => {}
                 () = sleep_until(wake) => {}
             }
-            sleep(GATHER).await;
+            tokio::select! {
+                biased;
+                () = leaving.reached(Phase::Leaving) => break,
+                () = leadership.ends(term) => break,
+                () = sleep_until(apart.max(Instant::now() + GATHER)) => {}
+            }
+            apart = Instant::now() + APART;
             let _ = (renewed.borrow_and_update(), seen.borrow_and_update());
             let switch = pause.borrow_and_update().clone();
             if switch == Pause::unknown() {

@@ -299,6 +299,22 @@ async fn what_was_refused_and_is_not_wanted_any_more_wakes_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn views_without_end_are_planned_a_few_times_in_a_second_and_the_first_at_once() {
+    let mut stage = Stage::new(ApiServer::default(), &["n1"], vec![power()]).await;
+    stage.samples(&[("n1", "20")]);
+    stage.pass(20 * SECOND).await;
+    let before = stage.tally.counts().plans;
+    stage.samples(&[("n1", "41")]);
+    assert_eq!(stage.on_nodes(Duration::from_millis(30)).await, [format!("n1: {VIOLATING}")]);
+    for _ in 0..100 {
+        stage.samples(&[("n1", "41")]);
+        stage.pass(Duration::from_millis(20)).await;
+    }
+    let plans = stage.tally.counts().plans - before;
+    assert!((5..=9).contains(&plans), "{plans} plans in two seconds");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_refused_and_then_not_wanted_is_forgiven() {
     let mut stage = Stage::new(ApiServer::default(), &["n1"], vec![power()]).await;
     stage.server.fault("n1", Fault::Answer(403, refusal(403, "nodes is forbidden")));
