@@ -107,8 +107,10 @@ pub struct Counters {
     pub accepted: Counter,
     /// Connections that are over, for whatever reason.
     pub closed: Counter,
-    /// Connections turned away because the limit was reached.
+    /// Connections turned away because the limit was reached and everybody was being answered.
     pub refused: Counter,
+    /// Connections that did nothing and had to give way to a new one.
+    pub displaced: Counter,
     /// Failed attempts to accept, such as running out of file descriptors.
     pub accept_errors: Counter,
     /// Requests handed to the service.

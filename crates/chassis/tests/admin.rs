@@ -119,10 +119,14 @@ async fn the_counters_of_a_server_and_its_certificate_are_exposed() {
     # TYPE tas_server_connections_accepted counter
     tas_server_connections_accepted_total{server="extender"} 3
     tas_server_connections_accepted_total{server="admin"} 0
-    # HELP tas_server_connections_refused Connections closed at once because the limit was reached.
+    # HELP tas_server_connections_refused Connections closed at once because all others were being answered.
     # TYPE tas_server_connections_refused counter
     tas_server_connections_refused_total{server="extender"} 0
     tas_server_connections_refused_total{server="admin"} 0
+    # HELP tas_server_connections_displaced Connections that did nothing and gave way to new ones.
+    # TYPE tas_server_connections_displaced counter
+    tas_server_connections_displaced_total{server="extender"} 0
+    tas_server_connections_displaced_total{server="admin"} 0
     # HELP tas_server_connections_cut Connections cut because the drain deadline passed.
     # TYPE tas_server_connections_cut counter
     tas_server_connections_cut_total{server="extender"} 0

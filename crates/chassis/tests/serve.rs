@@ -212,20 +212,41 @@ async fn a_caller_that_does_not_read_its_answer_is_closed() {
 }
 
 #[tokio::test]
-async fn connections_past_the_limit_are_closed_at_once_and_room_comes_back() {
+async fn past_the_limit_connections_that_do_nothing_give_way_and_a_guest_outlasts_strangers() {
     let server = Server::start(Limits { connections: 64, ..Limits::default() }).await;
+    let mut guest = server.connect().await;
+    send(&mut guest, GET).await;
+    says_ok(&mut guest).await;
     let mut callers = Vec::new();
     for _ in 0..300 {
         callers.push(server.connect().await);
     }
-    until("all to be judged", || server.counters.accepted.value() + server.counters.refused.value() == 300)
-        .await;
-    assert_eq!((server.counters.accepted.value(), server.counters.refused.value()), (64, 236));
-    closed(&mut callers[299]).await;
-    send(&mut callers[0], GET).await;
-    says_ok(&mut callers[0]).await;
-    drop(callers);
-    until("room", || server.counters.open() == 0).await;
+    let counters = &server.counters;
+    until("all to be judged", || counters.accepted.value() + counters.refused.value() == 301).await;
+    assert_eq!((counters.refused.value(), counters.displaced.value()), (0, 301 - 64));
+    closed(&mut callers[0]).await;
+    for caller in [&mut guest, &mut callers[299]] {
+        send(caller, GET).await;
+        says_ok(caller).await;
+    }
+}
+
+#[tokio::test]
+async fn while_everybody_is_being_answered_a_new_connection_is_closed_at_once_and_room_comes_back() {
+    let server = Server::start(Limits { connections: 8, ..Limits::default() }).await;
+    let mut callers = Vec::new();
+    for _ in 0..8 {
+        let mut caller = server.connect().await;
+        send(&mut caller, get("/wait")).await;
+        callers.push(caller);
+    }
+    until("all to be asked", || server.counters.requests.value() == 8).await;
+    closed(&mut server.connect().await).await;
+    assert_eq!((server.counters.refused.value(), server.counters.displaced.value()), (1, 0));
+    server.gate.add_permits(8);
+    for caller in &mut callers {
+        says_ok(caller).await;
+    }
     let mut late = server.connect().await;
     send(&mut late, GET).await;
     says_ok(&mut late).await;

@@ -49,8 +49,8 @@ fn main() {
 
 const SERVERS: &str = "
 Beside these, for each of the two servers (`server=\"scheduler\"` and `\"admin\"`): `tas_server_connections_open`,
-`tas_server_connections_accepted_total`, `…_refused_total` and `…_cut_total`, `tas_server_requests_total`,
-`tas_server_accept_errors_total`, `tas_server_panics_total`, `tas_server_header_deadlines_missed_total`, `…_idle_…` and
+`tas_server_connections_accepted_total`, `…_refused_total`, `…_displaced_total` and `…_cut_total`,
+`tas_server_requests_total`, `tas_server_accept_errors_total`, `tas_server_panics_total`, `tas_server_header_deadlines_missed_total`, `…_idle_…` and
 `…_stall_…`; with TLS also `tas_server_handshake_failures_total` by `reason`, `tas_certificate_reloads_total` by
 `outcome`, and `tas_certificate_expiry_timestamp_seconds`. `tas_events_dropped_total` counts Kubernetes events that
 found no room to wait in.

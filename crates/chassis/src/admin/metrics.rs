@@ -38,10 +38,15 @@ impl ServerMetrics {
 /// Name, help, and where the number is.
 type CounterFamily = (&'static str, &'static str, fn(&Counters) -> &Counter);
 
-const COUNTERS: [CounterFamily; 9] = [
+const COUNTERS: [CounterFamily; 10] = [
     ("server_connections_accepted", "Connections taken on.", |c| &c.accepted),
-    ("server_connections_refused", "Connections closed at once because the limit was reached.", |c| {
-        &c.refused
+    (
+        "server_connections_refused",
+        "Connections closed at once because all others were being answered.",
+        |c| &c.refused,
+    ),
+    ("server_connections_displaced", "Connections that did nothing and gave way to new ones.", |c| {
+        &c.displaced
     }),
     ("server_connections_cut", "Connections cut because the drain deadline passed.", |c| &c.cut),
     ("server_accept_errors", "Failed attempts to accept a connection.", |c| &c.accept_errors),

@@ -34,7 +34,7 @@ pub(super) struct Shared<S> {
 }
 
 /// Speaks HTTP/1.1 on the stream until either side is done.
-pub(super) async fn speak_http1<T, S, B>(io: T, peer: Arc<Peer>, shared: &Shared<S>)
+pub(super) async fn speak_http1<T, S, B>(io: T, peer: Arc<Peer>, pulse: Arc<Pulse>, shared: &Shared<S>)
 where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Incoming>, Response = Response<B>> + Clone,
@@ -42,7 +42,7 @@ where
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<BoxError>,
 {
-    let pulse = Arc::new(Pulse::new(pulse::Bytes::AreRequests, Instant::now()));
+    pulse.speaks(pulse::Bytes::AreRequests, Instant::now());
     let socket = TokioIo::new(Socket::new(io, Arc::clone(&pulse)));
     let connection = http1::Builder::new()
         // Deadlines are kept by `Pulse`: hyper's own would count the pause between requests as slow headers.
@@ -57,7 +57,7 @@ where
 
 /// Speaks HTTP/2 on the stream until either side is done.
 #[cfg(feature = "http2")]
-pub(super) async fn speak_http2<T, S, B>(io: T, peer: Arc<Peer>, shared: &Shared<S>)
+pub(super) async fn speak_http2<T, S, B>(io: T, peer: Arc<Peer>, pulse: Arc<Pulse>, shared: &Shared<S>)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
@@ -68,7 +68,7 @@ where
 {
     /// Room for a whole names-only request (65 kB at 5,000 nodes) without waiting for a window update.
     const WINDOW: u32 = 1024 * 1024;
-    let pulse = Arc::new(Pulse::new(pulse::Bytes::MayBePings, Instant::now()));
+    pulse.speaks(pulse::Bytes::MayBePings, Instant::now());
     let socket = TokioIo::new(Socket::new(io, Arc::clone(&pulse)));
     let header_bytes = u32::try_from(shared.limits.header_bytes).unwrap_or(u32::MAX);
     let connection = hyper::server::conn::http2::Builder::new(hyper_util::rt::TokioExecutor::new())

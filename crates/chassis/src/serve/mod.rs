@@ -3,6 +3,7 @@
 //! Any hyper [`Service`] fits; an axum `Router` or another tower service comes in through [`tower`].
 
 mod connection;
+mod crowd;
 mod pulse;
 mod request;
 #[cfg(feature = "tls")]
@@ -13,7 +14,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -25,6 +26,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use self::connection::{Shared, speak_http1};
+use self::crowd::{Crowd, Room};
+use self::pulse::Pulse;
 use crate::counters::Counters;
 use crate::limits::Limits;
 use crate::shutdown::{Phase, Shutdown};
@@ -174,11 +177,13 @@ async fn accept_until_draining<S, B>(
     let mut shutdown = shared.shutdown.clone();
     let mut draining = std::pin::pin!(shutdown.reached(Phase::Draining));
     let mut pause = Pause::default();
+    let mut crowd = Crowd::default();
     loop {
         let accepted = tokio::select! {
             () = draining.as_mut() => return,
-            Some(ended) = connections.join_next() => {
-                note_end(&ended, &shared.counters);
+            Some(ended) = connections.join_next_with_id() => {
+                crowd.left(ended.as_ref().map_or_else(tokio::task::JoinError::id, |(id, ())| *id));
+                note_end(ended.map(|_| ()), &shared.counters);
                 continue;
             }
             accepted = listener.accept() => accepted,
@@ -186,12 +191,18 @@ async fn accept_until_draining<S, B>(
         match accepted {
             Ok((stream, address)) => {
                 pause = Pause::default();
-                if connections.len() >= shared.limits.connections {
-                    shared.counters.refused.increment();
-                    continue;
+                match crowd.make_room(shared.limits.connections) {
+                    Room::Free => {}
+                    Room::Made => shared.counters.displaced.increment(),
+                    Room::None => {
+                        shared.counters.refused.increment();
+                        continue;
+                    }
                 }
                 shared.counters.accepted.increment();
-                connections.spawn(attend(stream, address, Arc::clone(shared)));
+                let pulse = Arc::new(Pulse::new(Instant::now()));
+                let attended = attend(stream, address, Arc::clone(&pulse), Arc::clone(shared));
+                crowd.enters(connections.spawn(attended), pulse);
             }
             Err(error) => {
                 shared.counters.accept_errors.increment();
@@ -229,7 +240,7 @@ impl Pause {
     }
 }
 
-async fn attend<S, B>(stream: TcpStream, address: SocketAddr, shared: Arc<Shared<S>>)
+async fn attend<S, B>(stream: TcpStream, address: SocketAddr, pulse: Arc<Pulse>, shared: Arc<Shared<S>>)
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
@@ -248,16 +259,16 @@ where
         let Some((stream, peer)) = shaken else { return };
         #[cfg(feature = "http2")]
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-            return connection::speak_http2(stream, Arc::new(peer), &shared).await;
+            return connection::speak_http2(stream, Arc::new(peer), pulse, &shared).await;
         }
-        return speak_http1(stream, Arc::new(peer), &shared).await;
+        return speak_http1(stream, Arc::new(peer), pulse, &shared).await;
     }
-    speak_http1(stream, Arc::new(Peer::plain(address)), &shared).await;
+    speak_http1(stream, Arc::new(Peer::plain(address)), pulse, &shared).await;
 }
 
-fn note_end(ended: &Result<(), tokio::task::JoinError>, counters: &Counters) {
+fn note_end(ended: Result<(), tokio::task::JoinError>, counters: &Counters) {
     counters.closed.increment();
-    if ended.as_ref().is_err_and(tokio::task::JoinError::is_panic) {
+    if ended.is_err_and(|error| error.is_panic()) {
         counters.panics.increment();
     }
 }
@@ -265,7 +276,7 @@ fn note_end(ended: &Result<(), tokio::task::JoinError>, counters: &Counters) {
 async fn drain<S>(mut connections: JoinSet<()>, shared: &Shared<S>) -> Drained {
     let all_ended = async {
         while let Some(ended) = connections.join_next().await {
-            note_end(&ended, &shared.counters);
+            note_end(ended, &shared.counters);
         }
     };
     if tokio::time::timeout(shared.limits.drain_deadline, all_ended).await.is_ok() {

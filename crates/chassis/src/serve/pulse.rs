@@ -31,6 +31,15 @@ pub(super) enum Missed {
     Linger,
 }
 
+/// Who gives way first when all places are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Precedence {
+    /// Has never asked for anything, or is slow in asking.
+    Stranger,
+    /// Has been answered and may come again.
+    Guest,
+}
+
 /// Whether bytes between requests are the start of one (HTTP/1.1) or may be a ping (HTTP/2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bytes {
@@ -41,6 +50,7 @@ pub(super) enum Bytes {
 
 #[derive(Clone, Copy, Debug)]
 struct State {
+    bytes: Bytes,
     activity: Activity,
     since: Instant,
     in_flight: usize,
@@ -74,14 +84,32 @@ fn later(since: Instant, span: Duration) -> Instant {
 /// The shared state of one connection.
 #[derive(Debug)]
 pub(super) struct Pulse {
-    bytes: Bytes,
     state: Mutex<State>,
 }
 
 impl Pulse {
-    pub(super) fn new(bytes: Bytes, now: Instant) -> Self {
-        let state = State { activity: Activity::Fresh, since: now, in_flight: 0, stalled_since: None };
-        Self { bytes, state: Mutex::new(state) }
+    pub(super) fn new(now: Instant) -> Self {
+        let bytes = Bytes::AreRequests;
+        let state = State { bytes, activity: Activity::Fresh, since: now, in_flight: 0, stalled_since: None };
+        Self { state: Mutex::new(state) }
+    }
+
+    /// HTTP begins, as far as that took a handshake.
+    pub(super) fn speaks(&self, bytes: Bytes, now: Instant) {
+        let mut state = self.state();
+        (state.bytes, state.since) = (bytes, now);
+    }
+
+    /// How readily this connection gives way to a new one; none if it must not. Those that have yet to ask for
+    /// something go before those that have asked before, and the longest without a word before others.
+    pub(super) fn gives_way(&self) -> Option<(Precedence, Instant)> {
+        let state = self.state();
+        let precedence = match state.activity {
+            Activity::Fresh | Activity::Headers => Precedence::Stranger,
+            Activity::Idle | Activity::Lingering => Precedence::Guest,
+            Activity::Busy => return None,
+        };
+        Some((precedence, state.since))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -101,7 +129,7 @@ impl Pulse {
                 state.activity = Activity::Headers;
                 false
             }
-            Activity::Idle => self.bytes == Bytes::AreRequests,
+            Activity::Idle => state.bytes == Bytes::AreRequests,
             Activity::Headers | Activity::Busy | Activity::Lingering => false,
         };
         if starts_request {
@@ -160,7 +188,7 @@ mod tests {
         let start = Instant::now();
         let now = start + Duration::from_secs(1_000);
         let stalled_since = stalled_for.map(|s| now.checked_sub(Duration::from_secs(s)).unwrap());
-        let state = State { activity, since: now, in_flight: 0, stalled_since };
+        let state = State { bytes: Bytes::AreRequests, activity, since: now, in_flight: 0, stalled_since };
         state.due(&limits()).map(|(at, missed)| ((at - start).as_secs() - 1_000, missed))
     }
 
@@ -183,7 +211,7 @@ mod tests {
     #[test]
     fn trickled_headers_do_not_move_their_own_deadline() {
         let start = Instant::now();
-        let pulse = Pulse::new(Bytes::AreRequests, start);
+        let pulse = Pulse::new(start);
         pulse.bytes_read();
         pulse.bytes_read();
         assert_eq!(pulse.due(&limits()), Some((start + Duration::from_secs(5), Missed::Header)));
@@ -191,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_last_of_several_answers_makes_the_connection_idle() {
-        let pulse = Pulse::new(Bytes::AreRequests, Instant::now());
+        let pulse = Pulse::new(Instant::now());
         pulse.request_started();
         pulse.request_started();
         pulse.request_finished();
