@@ -22,7 +22,7 @@ use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::Service;
 pub use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use self::connection::{Shared, speak_http1};
@@ -77,10 +77,11 @@ pub struct BindError {
 impl Listener {
     /// Listens on the address. `[::]` means all addresses of both families, and falls back to `0.0.0.0` on
     /// machines without IPv6.
+    #[expect(clippy::unused_async, reason = "a socket belongs to a runtime, so there has to be one")]
     pub async fn bind(address: SocketAddr) -> Result<Self, BindError> {
-        let bound = match TcpListener::bind(address).await {
+        let bound = match listen(address) {
             Err(error) if address.ip() == std::net::Ipv6Addr::UNSPECIFIED && lacks_ipv6(&error) => {
-                TcpListener::bind((std::net::Ipv4Addr::UNSPECIFIED, address.port())).await
+                listen((std::net::Ipv4Addr::UNSPECIFIED, address.port()).into())
             }
             bound => bound,
         };
@@ -113,6 +114,18 @@ impl Listener {
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.tcp.local_addr()
     }
+}
+
+/// Connections that wait to be accepted. Past this the kernel drops them and they try again after a second, which is more
+/// than a burst of callers should cost; it is what Linux allows unless told otherwise.
+const BACKLOG: u32 = 4096;
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restart need not wait until the connections of the process before are forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// EAFNOSUPPORT and EADDRNOTAVAIL: no IPv6 compiled in, or none configured.
