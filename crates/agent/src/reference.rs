@@ -102,7 +102,9 @@ mod tests {
             let starts = match family.set {
                 NameSet::Collectd => name.starts_with("collectd_"),
                 NameSet::Node | NameSet::Tas => name.starts_with("node_"),
-                NameSet::Own => name.starts_with("node_telemetry_") || name.starts_with("process_"),
+                NameSet::Own => {
+                    ["node_telemetry_", "node_textfile_", "process_"].iter().any(|own| name.starts_with(own))
+                }
             };
             assert!(starts, "{name}");
             assert_eq!(family.kind == Kind::Counter, name.ends_with("_total"), "{name}");

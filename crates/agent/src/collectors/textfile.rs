@@ -1,16 +1,21 @@
 //! Metrics other programs leave in `*.prom` files, such as the health demo's `node_health_metric`.
 //!
-//! A file is read when it changes. While it is being written, or if it is broken, what it said before stays.
+//! A file is read when it changes. While it is being written, cannot be read or is broken, what it said before stays
+//! for a minute: a file that is broken in passing must not make policies waver. After that it is left out, whatever the
+//! allowed age: a value that nobody stands for any more is unknown, and policies know what to do with that.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use thiserror::Error;
+
 use crate::collectors::Collector;
-use crate::exposition::{self, Exposition, Foreign};
+use crate::exposition::{self, Exposition, Foreign, Malformed};
 use crate::family::{Family, Kind, NameSet};
 use crate::host::{self, Buffer};
 use crate::moment::Moment;
@@ -25,15 +30,22 @@ pub const MAX_ALL: u64 = 4 * 1024 * 1024;
 pub const MAX_FILES: usize = 64;
 /// A file without a line end is taken as half written for this long after it was touched.
 const SETTLE: Duration = Duration::from_secs(5);
+/// For so long what a file said stands in for what it fails to say.
+pub const HOLD: Duration = Duration::from_mins(1);
 const SOURCE: &str = "<textfile directory>/*.prom";
 
-static MTIME: Family =
-    Family::gauge(NameSet::Node, "node_textfile_mtime_seconds", "seconds", "When the file was last changed.")
-        .labels("file")
-        .source(SOURCE)
-        .peers("node_exporter textfile");
-static ERROR: Family = Family::gauge(
+static MTIME: Family = Family::gauge(
     NameSet::Node,
+    "node_textfile_mtime_seconds",
+    "seconds",
+    "When the file was changed to what was last understood of it.",
+)
+.labels("file")
+.source(SOURCE)
+.peers("node_exporter textfile");
+// Whoever has other names still wants to know that a metric of theirs is not there.
+static ERROR: Family = Family::gauge(
+    NameSet::Own,
     "node_textfile_scrape_error",
     "",
     "1 if any file could not be read or understood, or a series of it had to be left out; 0 otherwise.",
@@ -68,11 +80,44 @@ struct Print {
     changed: Duration,
 }
 
+/// What keeps a file from being passed on; never what stands in it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+enum Ailment {
+    #[error(transparent)]
+    Trouble(#[from] Trouble),
+    #[error("{path:?}, {malformed}")]
+    Malformed { path: PathBuf, malformed: Malformed },
+    #[error("{path:?} has been half written for {} seconds", HOLD.as_secs())]
+    HalfWritten { path: PathBuf },
+    #[error("{path:?} is left out: files before it hold {MAX_ALL} bytes already")]
+    Crowded { path: PathBuf },
+}
+
+impl Ailment {
+    /// What stays the same while a file is broken in the same way.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Trouble(trouble) => trouble.reason(),
+            Self::Malformed { malformed, .. } => malformed.what,
+            Self::HalfWritten { .. } => "half written",
+            Self::Crowded { .. } => "crowded out",
+        }
+    }
+}
+
 struct File {
     name: String,
-    print: Option<Print>,
+    /// The state that was read last, well or broken; it is not read twice.
+    seen: Option<Print>,
+    /// The state that was last understood.
+    good: Option<Print>,
+    /// When the file last stood as it was understood, or else when it was found.
+    good_at: Duration,
     exposition: Exposition,
-    trouble: Option<String>,
+    ailment: Option<Ailment>,
+    /// What the log said last about it.
+    told: Option<&'static str>,
+    crowded: bool,
     stale: bool,
 }
 
@@ -81,6 +126,8 @@ pub struct Textfile {
     directory: Option<PathBuf>,
     max_age: Option<Duration>,
     files: Vec<File>,
+    /// Files past the limit.
+    unseen: usize,
     merged: BTreeMap<String, Foreign>,
     timestamped: usize,
 }
@@ -88,26 +135,24 @@ pub struct Textfile {
 impl Textfile {
     /// Files in `directory`, none older than `max_age`.
     pub fn new(directory: Option<PathBuf>, max_age: Option<Duration>) -> Self {
-        Self { directory, max_age, files: Vec::new(), merged: BTreeMap::new(), timestamped: 0 }
+        Self { directory, max_age, files: Vec::new(), unseen: 0, merged: BTreeMap::new(), timestamped: 0 }
     }
 
     fn sweep(&mut self, directory: &Path, now: Moment) -> Result<bool, Trouble> {
         let mut names = host::names_in(directory)?;
         names.retain(|name| name.to_ascii_lowercase().ends_with(".prom") && !name.starts_with('.'));
+        let unseen = names.len().saturating_sub(MAX_FILES);
+        if (unseen > 0) != (self.unseen > 0) {
+            tracing::warn!(unseen, limit = MAX_FILES, "text files past the limit are not read");
+        }
+        self.unseen = unseen;
         names.truncate(MAX_FILES);
         let before = self.files.len();
         self.files.retain(|file| names.contains(&file.name));
         let mut changed = self.files.len() != before;
         for name in names {
             let at = self.files.iter().position(|file| file.name == name).unwrap_or_else(|| {
-                let fresh = File {
-                    name: name.clone(),
-                    print: None,
-                    exposition: Exposition::default(),
-                    trouble: None,
-                    stale: false,
-                };
-                self.files.push(fresh);
+                self.files.push(File::found(name.clone(), now));
                 self.files.len() - 1
             });
             changed |= self.files[at].refresh(&directory.join(&name), self.max_age, now);
@@ -122,6 +167,7 @@ impl Textfile {
         self.timestamped = 0;
         let mut bytes = 0;
         for file in &mut self.files {
+            file.crowded = false;
             if file.stale {
                 continue;
             }
@@ -129,9 +175,9 @@ impl Textfile {
             if file.exposition.families.is_empty() {
                 continue;
             }
-            bytes += file.print.map_or(0, |print| print.size.min(MAX_FILE));
-            if bytes > MAX_ALL {
-                file.trouble = Some(format!("files before it hold {MAX_ALL} bytes already"));
+            bytes += file.good.map_or(0, |print| print.size.min(MAX_FILE));
+            file.crowded = bytes > MAX_ALL;
+            if file.crowded {
                 continue;
             }
             for (name, family) in &file.exposition.families {
@@ -145,8 +191,31 @@ impl Textfile {
         }
     }
 
-    fn path_of(&self, file: &File) -> String {
-        self.directory.as_deref().unwrap_or(Path::new("")).join(&file.name).to_string_lossy().into_owned()
+    fn path_of(&self, file: &File) -> PathBuf {
+        self.directory.as_deref().unwrap_or(Path::new("")).join(&file.name)
+    }
+
+    /// What is wrong with a file now.
+    fn ailment(&self, file: &File) -> Option<Ailment> {
+        let crowded = || file.crowded.then(|| Ailment::Crowded { path: self.path_of(file) });
+        file.ailment.clone().or_else(crowded)
+    }
+
+    /// One line when a file's ailment changes or is over, none while it stays as it is.
+    fn tell(&mut self) {
+        for at in 0..self.files.len() {
+            let ailment = self.ailment(&self.files[at]);
+            let file = &mut self.files[at];
+            let reason = ailment.as_ref().map(Ailment::reason);
+            match &ailment {
+                _ if reason == file.told => {}
+                Some(ailment) => {
+                    tracing::warn!(file = ?file.name, detail = %ailment, "text file cannot be used");
+                }
+                None => tracing::info!(file = ?file.name, "text file is well again"),
+            }
+            file.told = reason;
+        }
     }
 
     /// Writes the files' families and returns how many series had to be left out.
@@ -181,31 +250,52 @@ impl Textfile {
 }
 
 impl File {
-    /// Reads the file if it changed; true if what it says is different now.
+    fn found(name: String, now: Moment) -> Self {
+        Self {
+            name,
+            seen: None,
+            good: None,
+            good_at: now.up,
+            exposition: Exposition::default(),
+            ailment: None,
+            told: None,
+            crowded: false,
+            stale: false,
+        }
+    }
+
+    /// Reads the file if it changed; true if what is passed on of it is different now.
     fn refresh(&mut self, path: &Path, max_age: Option<Duration>, now: Moment) -> bool {
-        let print = match print(path) {
-            Ok(print) => print,
-            Err(trouble) => {
-                self.trouble = Some(trouble.to_string());
-                return false;
-            }
-        };
-        let age = now.wall.saturating_sub(print.changed);
+        let held = now.up.saturating_sub(self.good_at) <= HOLD;
+        let mut changed = false;
+        match print(path).map_err(Ailment::from) {
+            Ok(print) if self.seen == Some(print) => {}
+            Ok(print) => match read(path, print, now.wall.saturating_sub(print.changed)) {
+                Ok(Reading::Whole(exposition)) => {
+                    self.exposition = exposition;
+                    (self.seen, self.good, self.ailment) = (Some(print), Some(print), None);
+                    changed = true;
+                }
+                Ok(Reading::Underway) => {
+                    self.seen = None;
+                    if !held && self.ailment.is_none() {
+                        self.ailment = Some(Ailment::HalfWritten { path: path.to_owned() });
+                    }
+                }
+                Err(ailment) => (self.seen, self.ailment) = (Some(print), Some(ailment)),
+            },
+            Err(ailment) => (self.seen, self.ailment) = (None, Some(ailment)),
+        }
+        if self.seen.is_some() && self.seen == self.good {
+            self.good_at = now.up;
+        } else if !held && self.exposition != Exposition::default() {
+            self.exposition = Exposition::default();
+            changed = true;
+        }
+        // The age is that of what is passed on: a file that is only ever broken anew grows old all the same.
+        let age = self.good.map_or(Duration::ZERO, |good| now.wall.saturating_sub(good.changed));
         let was_stale = std::mem::replace(&mut self.stale, max_age.is_some_and(|max| age > max));
-        let mut changed = was_stale != self.stale;
-        if self.print == Some(print) {
-            return changed;
-        }
-        match read(path, print, age) {
-            Ok(Reading::Whole(exposition)) => {
-                self.exposition = exposition;
-                (self.print, self.trouble) = (Some(print), None);
-                changed = true;
-            }
-            Ok(Reading::Underway) => {}
-            Err(what) => (self.print, self.trouble) = (Some(print), Some(what)),
-        }
-        changed
+        changed || was_stale != self.stale
     }
 }
 
@@ -224,20 +314,21 @@ fn print(path: &Path) -> Result<Print, Trouble> {
     Ok(Print { inode: metadata.ino(), size: metadata.size(), changed: seconds + nanos })
 }
 
-fn read(path: &Path, before: Print, age: Duration) -> Result<Reading, String> {
+fn read(path: &Path, before: Print, age: Duration) -> Result<Reading, Ailment> {
+    let too_large =
+        Trouble::TooLarge { path: path.to_owned(), limit: usize::try_from(MAX_FILE).unwrap_or(usize::MAX) };
     if before.size > MAX_FILE {
-        return Err(format!("{} is longer than {MAX_FILE} bytes", path.display()));
+        return Err(too_large.into());
     }
-    let file = host::open_plain(path).map_err(|trouble| trouble.to_string())?;
+    let file = host::open_plain(path)?;
     let mut text = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut text).map_err(|error| format!("{}: {error}", path.display()))?;
+    file.take(MAX_FILE + 1).read_to_end(&mut text).map_err(|error| Trouble::from_io(path, &error))?;
     let unfinished = text.is_empty() || !text.ends_with(b"\n");
     if print(path).ok() != Some(before) || (unfinished && age < SETTLE) {
         return Ok(Reading::Underway);
     }
-    let exposition =
-        exposition::parse(&text).map_err(|malformed| format!("{}, {malformed}", path.display()))?;
-    Ok(Reading::Whole(exposition))
+    let malformed = |malformed| Ailment::Malformed { path: path.to_owned(), malformed };
+    Ok(Reading::Whole(exposition::parse(&text).map_err(malformed)?))
 }
 
 impl Collector for Textfile {
@@ -254,6 +345,7 @@ impl Collector for Textfile {
         if self.sweep(&directory, now)? {
             self.merge();
         }
+        self.tell();
         Ok(())
     }
 
@@ -263,21 +355,28 @@ impl Collector for Textfile {
         }
         page.family(&MTIME);
         for file in &self.files {
-            if let Some(print) = file.print {
-                let millis = u64::try_from(print.changed.as_millis()).unwrap_or(u64::MAX);
-                page.sample(&[("file", self.path_of(file).as_bytes())], Value::Fixed(millis, 3));
+            if let Some(good) = file.good {
+                let millis = u64::try_from(good.changed.as_millis()).unwrap_or(u64::MAX);
+                let path = self.path_of(file);
+                page.sample(&[("file", path.as_os_str().as_bytes())], Value::Fixed(millis, 3));
             }
         }
         page.family(&STALE);
         for file in self.files.iter().filter(|file| file.stale) {
-            page.sample(&[("file", self.path_of(file).as_bytes())], Value::Count(1));
+            page.sample(&[("file", self.path_of(file).as_os_str().as_bytes())], Value::Count(1));
         }
         let refused = self.write_foreign(page);
         page.family(&ERROR);
-        let failed = refused > 0 || self.files.iter().any(|file| file.trouble.is_some());
+        let ails = |file: &File| file.ailment.is_some() || file.crowded;
+        let failed = refused > 0 || self.unseen > 0 || self.files.iter().any(ails);
         page.sample(&[], Value::Count(u64::from(failed)));
         page.family(&REFUSED);
         page.sample(&[], Value::Count(refused as u64));
+    }
+
+    fn write_down(&self, _trouble: &Trouble, page: &mut Page) {
+        page.family(&ERROR);
+        page.sample(&[], Value::Count(1));
     }
 
     fn found(&self) -> String {
@@ -285,8 +384,11 @@ impl Collector for Textfile {
             return "no directory given; see --textfile-directory".to_owned();
         }
         let mut found = format!("{} files, {} families", self.files.len(), self.merged.len());
-        for trouble in self.files.iter().filter_map(|file| file.trouble.as_deref()) {
-            let _ = write!(found, "; {trouble}");
+        for ailment in self.files.iter().filter_map(|file| self.ailment(file)) {
+            let _ = write!(found, "; {ailment}");
+        }
+        if self.unseen > 0 {
+            let _ = write!(found, "; {} files past the limit of {MAX_FILES} are not read", self.unseen);
         }
         if self.timestamped > 0 {
             let _ = write!(found, "; {} lines refused for their timestamps", self.timestamped);

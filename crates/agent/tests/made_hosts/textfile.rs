@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use agent::collectors::textfile::{MAX_FILE, Textfile};
+use agent::collectors::textfile::{HOLD, MAX_FILE, MAX_FILES, Textfile};
 use agent::collectors::{self, Settings};
 use agent::family::NameSets;
 use agent::host::Host;
@@ -86,6 +86,97 @@ fn a_broken_file_is_an_error_and_leaves_the_others_alone() {
             (Some("1"), Some("1"))
         );
     }
+}
+
+/// A metric, the error, and when the file was understood: seconds before the watched host's start.
+fn state(host: &mut Watched) -> (Option<String>, Option<String>, Option<u64>) {
+    let samples = host.samples();
+    let file = host.tree.path("prom/a.prom");
+    let mtime = value(&samples, &format!("node_textfile_mtime_seconds{{file=\"{}\"}}", file.display()));
+    let start = EPOCH.as_secs() + 100;
+    let said = |series: &str| value(&samples, series).map(str::to_owned);
+    let mtime = mtime.map(|seconds| start - seconds.parse::<u64>().expect("whole seconds"));
+    (said("a"), said("node_textfile_scrape_error"), mtime)
+}
+
+fn told(metric: Option<&str>, error: &str, mtime: u64) -> (Option<String>, Option<String>, Option<u64>) {
+    (metric.map(str::to_owned), Some(error.to_owned()), Some(mtime))
+}
+
+#[test]
+fn a_file_that_is_broken_anew_all_the_time_is_held_for_a_minute_and_not_for_ever() {
+    let mut host = with_files(None);
+    write(&host, "a.prom", "a 0\n", 300);
+    assert_eq!(state(&mut host), told(Some("0"), "0", 300));
+    for age in [30, 20] {
+        write(&host, "a.prom", "a: what went wrong\n", age);
+        assert_eq!(state(&mut host), told(Some("0"), "1", 300), "the time is that of the last good one");
+    }
+    host.later(HOLD.as_secs() + 1);
+    write(&host, "a.prom", "a: what went wrong\n", 10);
+    assert_eq!(state(&mut host), told(None, "1", 300));
+    write(&host, "a.prom", "a 1\n", 5);
+    assert_eq!(state(&mut host), told(Some("1"), "0", 5));
+}
+
+#[test]
+fn what_is_held_grows_old_whatever_is_written_after_it() {
+    let mut host = with_files(Some(Duration::from_mins(5)));
+    write(&host, "a.prom", "a 0\n", 290);
+    assert_eq!(state(&mut host), told(Some("0"), "0", 290));
+    host.later(20);
+    write(&host, "a.prom", "garbage\n", 0);
+    assert_eq!(state(&mut host), told(None, "1", 290));
+    // The same for one that is there and cannot be looked at.
+    let mut host = with_files(Some(Duration::from_mins(5)));
+    write(&host, "a.prom", "a 0\n", 290);
+    assert_eq!(state(&mut host), told(Some("0"), "0", 290));
+    host.later(20);
+    host.tree.remove("prom/a.prom");
+    std::os::unix::fs::symlink("nowhere", host.tree.path("prom/a.prom")).expect("ours");
+    assert_eq!(state(&mut host), told(None, "1", 290));
+}
+
+#[test]
+fn a_file_that_is_never_complete_is_an_error_after_a_while() {
+    let mut host = with_files(None);
+    write(&host, "a.prom", "a 0\n", 60);
+    assert_eq!(state(&mut host), told(Some("0"), "0", 60));
+    write(&host, "a.prom", "a 1", 0);
+    assert_eq!(state(&mut host), told(Some("0"), "0", 60));
+    host.later(HOLD.as_secs() + 1);
+    let time = SystemTime::UNIX_EPOCH + EPOCH + Duration::from_secs(100) + HOLD;
+    let file = fs::File::options().write(true).open(host.tree.path("prom/a.prom")).expect("made");
+    file.set_modified(time).expect("ours");
+    assert_eq!(state(&mut host), told(None, "1", 60));
+    assert!(
+        host.found("textfile").ends_with("has been half written for 60 seconds"),
+        "{}",
+        host.found("textfile")
+    );
+}
+
+#[test]
+fn an_error_is_told_whatever_names_are_asked_for_and_without_the_directory() {
+    let mut host = with_files(None);
+    write(&host, "a.prom", "garbage\n", 60);
+    let names = NameSets { collectd: true, node: false, tas: false };
+    assert!(host.text(Format::Text, names).contains("\nnode_textfile_scrape_error 1\n"));
+    host.tree.remove("prom");
+    assert!(host.text(Format::Text, names).contains("\nnode_textfile_scrape_error 1\n"));
+}
+
+#[test]
+fn files_past_their_number_are_an_error() {
+    let mut host = with_files(None);
+    for file in 0..MAX_FILES + 2 {
+        write(&host, &format!("{file:03}.prom"), format!("f{file} 1\n"), 60);
+    }
+    let samples = host.samples();
+    assert_eq!(value(&samples, "node_textfile_scrape_error"), Some("1"));
+    assert!((samples.contains_key("f63"), samples.contains_key("f64")) == (true, false));
+    let found = host.found("textfile");
+    assert_eq!(found, "64 files, 64 families; 2 files past the limit of 64 are not read");
 }
 
 #[test]
@@ -186,4 +277,10 @@ fn files_past_their_common_limit_are_errors() {
     let there: Vec<bool> = (0..6).map(|file| samples.contains_key(&format!("f{file}"))).collect();
     assert_eq!(there, [true, true, true, true, false, false]);
     assert_eq!(value(&samples, "node_textfile_scrape_error"), Some("1"));
+    for file in 0..3 {
+        write(&host, &format!("{file}.prom"), format!("f{file} 2\n"), 50);
+    }
+    let samples = host.samples();
+    assert!((0..6).all(|file| samples.contains_key(&format!("f{file}"))), "there is room again");
+    assert_eq!(value(&samples, "node_textfile_scrape_error"), Some("0"));
 }

@@ -183,3 +183,24 @@ fn a_mistake_on_the_command_line_is_one_clear_line() {
     assert!(text.starts_with("tas-agent: unknown set of names \"nagios\""), "{text}");
     assert_eq!(run("--no-such-flag").status.code(), Some(2));
 }
+
+#[test]
+fn the_log_says_once_that_a_text_file_is_broken_and_once_that_it_is_well_again() {
+    let agent = Started::on(&["--textfile-directory={}/prom", "--sources=textfile"], |tree| {
+        tree.write("prom/a.prom", "a{token=\"s3cret\n");
+    });
+    let error = |expected: &str| {
+        let line = format!("\nnode_textfile_scrape_error {expected}\n");
+        agent.get_until("/", "", |reply| String::from_utf8_lossy(&reply.body).contains(&line));
+    };
+    error("1");
+    agent.tree.write("prom/a.prom", "\na{token=\"s3cret, again\n");
+    error("1");
+    let line = agent.logged("text file");
+    assert!(line.contains("WARN") && line.contains("a label value without an end"), "{line}");
+    assert!(line.contains("a.prom") && !line.contains("s3cret"), "{line}");
+    agent.tree.write("prom/a.prom", "a 1\n");
+    error("0");
+    let line = agent.logged("text file");
+    assert!(line.contains("INFO") && line.contains("is well again"), "the same again is not said: {line}");
+}
