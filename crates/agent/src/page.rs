@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use crate::family::{Family, Kind, NameSet, NameSets};
 use crate::ledger::{Ledger, hash};
 
-/// Series a page holds at most; what is left out is counted.
+/// Series a page holds at most besides the agent's own; what is left out is counted.
 pub const MAX_SERIES: usize = 50_000;
 
 /// The two text formats.
@@ -68,6 +68,8 @@ pub struct Page {
     ledger: Ledger,
     open: Open,
     series: usize,
+    /// Of them the agent's own, which are few and always have room.
+    own: usize,
     left_out: u64,
 }
 
@@ -95,6 +97,7 @@ impl Page {
             ledger: Ledger::default(),
             open: Open::default(),
             series: 0,
+            own: 0,
             left_out: 0,
         }
     }
@@ -103,7 +106,7 @@ impl Page {
     pub fn begin(&mut self, format: Format, names: NameSets) {
         self.text.clear();
         self.open.wanted = false;
-        self.series = 0;
+        (self.series, self.own) = (0, 0);
         self.format = format;
         self.names = names;
         self.ledger.turn();
@@ -164,7 +167,8 @@ impl Page {
             return;
         }
         let Some(value) = finite(value) else { return };
-        if !self.room() {
+        // A full page must still say that it is full, and how its sources do.
+        if self.open.set != NameSet::Own && !self.room() {
             return;
         }
         let before = self.text.len();
@@ -188,6 +192,7 @@ impl Page {
         };
         self.open.header_written = true;
         self.series += 1;
+        self.own += usize::from(self.open.set == NameSet::Own);
         self.text.push(b' ');
         write_value(&mut self.text, value);
         self.text.push(b'\n');
@@ -213,7 +218,7 @@ impl Page {
     }
 
     fn room(&mut self) -> bool {
-        let room = self.series < MAX_SERIES;
+        let room = self.series - self.own < MAX_SERIES;
         self.left_out += u64::from(!room);
         room
     }

@@ -108,6 +108,23 @@ fn a_page_stops_at_its_limit_and_counts_what_is_left_out() {
 }
 
 #[test]
+fn a_full_page_has_room_for_what_the_agent_says_of_itself_and_for_nothing_else() {
+    static OWN: Family = Family::gauge(NameSet::Own, "node_telemetry_mood", "", "Mood.");
+    let mut page = Page::new("n1");
+    page.begin(Format::Text, NameSets::ALL);
+    for n in 0..MAX_SERIES {
+        assert!(page.foreign(format!("a{n}").as_bytes(), b"1"));
+    }
+    page.family(&OWN);
+    page.sample(&[], Value::Count(1));
+    assert!(!page.foreign(b"b", b"1"), "whatever family is open, another's line is no own one");
+    page.family(&PLAIN);
+    page.sample(&[], Value::Count(1));
+    assert_eq!((page.series(), page.left_out()), (MAX_SERIES + 1, 2));
+    assert!(page.finish().ends_with(b"\nnode_telemetry_mood 1\n"));
+}
+
+#[test]
 fn numbers_that_are_not_finite_are_not_written() {
     let text = written(Format::Text, NameSets::ALL, |page| {
         page.family(&PLAIN);

@@ -167,6 +167,31 @@ fn an_error_is_told_whatever_names_are_asked_for_and_without_the_directory() {
 }
 
 #[test]
+fn a_page_that_text_files_fill_still_has_what_the_agent_says_of_itself() {
+    let mut host = with_files(None);
+    host.tree.proc(1, 0);
+    for file in 0..4 {
+        let lines: Vec<String> = (0..15_000).map(|n| format!("f{file}_{n} 1\n")).collect();
+        write(&host, &format!("{file}.prom"), lines.concat(), 60);
+    }
+    // Parsed once here: reading 50,000 families back takes longer than anything else.
+    let page = host.text(Format::Text, NameSets::ALL);
+    let value = |series: &str| {
+        let line =
+            page.lines().rfind(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')));
+        line.and_then(|line| line.split(' ').nth(1)?.parse::<f64>().ok())
+    };
+    assert_eq!(value("node_load1"), Some(1.5));
+    assert_eq!(value("node_telemetry_source_up{source=\"textfile\"}"), Some(1.0));
+    assert_eq!(value("node_textfile_scrape_error"), Some(1.0));
+    assert!(value("node_telemetry_series_left_out_total") > Some(9_000.0), "{page:.500}");
+    assert!(value("node_telemetry_series") > Some(50_000.0));
+    assert!(
+        value("process_resident_memory_bytes") > Some(0.0) && value("process_cpu_seconds_total").is_some()
+    );
+}
+
+#[test]
 fn files_past_their_number_are_an_error() {
     let mut host = with_files(None);
     for file in 0..MAX_FILES + 2 {
