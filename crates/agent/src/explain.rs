@@ -78,6 +78,10 @@ fn needed(source: &str, reason: &str, root: &Path) -> String {
         ("pressure", "absent") => {
             format!("a kernel with PSI; on some distributions boot it with psi=1{mounted}")
         }
+        ("network", "absent" | "denied") if root != Path::new("/") => format!(
+            "the whole /proc of the host, where process 1 can be seen, mounted read-only at {}",
+            root.join("proc").display()
+        ),
         ("pods", "absent") => format!("a kubelet on this node, and its control groups{mounted}"),
         (_, "absent") => format!("a kernel that has it{mounted}"),
         (_, "denied") => "a user who may read it".to_owned(),
@@ -120,12 +124,14 @@ mod tests {
             row(&state("cpu", None), "2 CPUs", Path::new("/")),
             row(&state("rapl", Some(Trouble::Denied { path: "energy_uj".into() })), "", Path::new("/")),
             row(&state("edac", Some(Trouble::Absent { path: "mc0".into() })), "", Path::new("/host")),
+            row(&state("network", Some(Trouble::Absent { path: "dev".into() })), "", Path::new("/host")),
         ];
         let expected = "\
-SOURCE  STATE   FOUND                                     NEEDED
-cpu     ok      2 CPUs
-rapl    denied  \"energy_uj\" may not be read by this user  uid 0 without capabilities: the kernel lets only root read energy counters
-edac    absent  \"mc0\" is not there                        ECC memory and its EDAC driver, or a read-only mount of it below /host
+SOURCE   STATE   FOUND                                     NEEDED
+cpu      ok      2 CPUs
+rapl     denied  \"energy_uj\" may not be read by this user  uid 0 without capabilities: the kernel lets only root read energy counters
+edac     absent  \"mc0\" is not there                        ECC memory and its EDAC driver, or a read-only mount of it below /host
+network  absent  \"dev\" is not there                        the whole /proc of the host, where process 1 can be seen, mounted read-only at /host/proc
 ";
         assert_eq!(render(&rows), expected);
     }

@@ -1,5 +1,7 @@
 //! Interface counters from the host's own network namespace, without being in it: `/proc/1/net/dev`.
 
+use std::path::{Path, PathBuf};
+
 use crate::collectors::Collector;
 use crate::family::{Family, NameSet};
 use crate::host::{Buffer, Host, Probe};
@@ -9,8 +11,10 @@ use crate::scan;
 use crate::trouble::Trouble;
 
 const SOURCE: &str = "/proc/1/net/dev";
-/// Without the host's process 1 in sight this shows our own namespace, which is still better than nothing.
+/// Without process 1 in sight this shows our own namespace. That is the host's if we look at our own host; the counters
+/// of a container that looks at another's must not pass for the node's.
 const FALLBACK: &str = "/proc/net/dev";
+const NET: &str = "/proc/net";
 /// Interfaces looked at.
 pub const MAX_INTERFACES: usize = 1024;
 const COLUMNS: usize = 16;
@@ -137,6 +141,8 @@ fn fits(pattern: &str, name: &[u8]) -> bool {
 pub struct Network {
     probe: Probe,
     fallback: Probe,
+    /// The host's `/proc/net`, unless the host is where we are.
+    elsewhere: Option<PathBuf>,
     ignored: Vec<String>,
     interfaces: Vec<(Vec<u8>, [u64; COLUMNS])>,
     count: usize,
@@ -149,6 +155,7 @@ impl Network {
         Self {
             probe: host.table(host.path(SOURCE)),
             fallback: host.table(host.path(FALLBACK)),
+            elsewhere: (host.path("") != Path::new("/")).then(|| host.path(NET)),
             ignored: ignored.to_vec(),
             interfaces: Vec::new(),
             count: 0,
@@ -187,6 +194,10 @@ impl Collector for Network {
         self.own_namespace = false;
         let text = match self.probe.read(buffer) {
             Ok(text) => text,
+            // In a real /proc it is a link to that of whoever looks; in files of another host it is theirs.
+            Err(trouble) if self.elsewhere.as_ref().is_some_and(|net| net.is_symlink()) => {
+                return Err(trouble);
+            }
             Err(trouble) => {
                 self.own_namespace = true;
                 self.fallback.read(buffer).map_err(|_| trouble)?

@@ -175,6 +175,23 @@ fn openmetrics_ends_and_has_counters_without_total_in_their_type() {
     assert_eq!(families.len(), all, "a family twice");
 }
 
+#[test]
+fn counters_of_our_own_namespace_do_not_pass_for_those_of_the_host() {
+    let mut host = Watched::new(|tree| {
+        tree.proc(2, 2).write("proc/self/net/dev", "eth9: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n");
+        std::os::unix::fs::symlink("self/net", tree.path("proc/net")).expect("ours");
+    });
+    host.tree.remove("proc/1/net/dev");
+    let samples = host.samples();
+    assert_eq!(samples.keys().find(|series| series.contains("network_")), None);
+    assert_eq!(host.down("network"), Some("absent"));
+    // A recording has no links into whoever looks at it.
+    std::fs::remove_file(host.tree.path("proc/net")).expect("ours");
+    host.tree.write("proc/net/dev", "eth9: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n");
+    let samples = host.samples();
+    assert_eq!(value(&samples, "node_network_receive_packets_total{device=\"eth9\"}"), Some("2"));
+}
+
 type Spoil<'f> = Box<dyn Fn(&Watched) + 'f>;
 
 #[test]
