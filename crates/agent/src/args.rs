@@ -222,7 +222,10 @@ impl Config {
         };
         let only = args.sources.as_ref().or(file.sources.as_ref());
         let without = args.without.as_ref().or(file.without.as_ref());
-        let node_name = args.node_name.clone().or(file.node_name).unwrap_or_else(|| host_name(&root));
+        // A manifest may set the variable to nothing; a node without a name is nobody's.
+        let said = |name: &String| !name.trim().is_empty();
+        let node_name = args.node_name.clone().filter(said).or(file.node_name.filter(said));
+        let node_name = node_name.unwrap_or_else(|| host_name(&root));
         let standard = Settings::default();
         let patterns =
             args.ignore_interfaces.clone().or(file.ignore_interfaces).unwrap_or(standard.ignored_interfaces);
@@ -241,11 +244,11 @@ impl Config {
 
 fn off(only: Option<&Vec<String>>, without: Option<&Vec<String>>) -> Result<Vec<String>, BadSetting> {
     let all = only.into_iter().chain(without).flatten();
-    if let Some(name) = all.into_iter().find(|name| !SOURCES.contains(&name.as_str())) {
+    if let Some(name) = all.into_iter().find(|name| !SOURCES.contains(&name.trim())) {
         return Err(BadSetting::Source { name: name.clone() });
     }
     let is_off = |source: &&&str| {
-        let named = |list: &Vec<String>| list.iter().any(|name| name == **source);
+        let named = |list: &Vec<String>| list.iter().any(|name| name.trim() == **source);
         only.is_some_and(|only| !named(only)) || without.is_some_and(named)
     };
     Ok(SOURCES.iter().filter(is_off).map(|source| (*source).to_owned()).collect())
@@ -338,6 +341,17 @@ mod tests {
         let off = config(&["--sources=cpu,load,rapl", "--without=load"], None).expect("legal").settings.off;
         assert_eq!(off.len(), SOURCES.len() - 2);
         assert!(!off.contains(&"cpu".to_owned()) && off.contains(&"load".to_owned()));
+    }
+
+    #[test]
+    fn blanks_around_a_source_and_an_empty_name_of_the_node_do_not_matter() {
+        let off = |flag: &str| config(&[flag], None).expect("legal").settings.off;
+        assert_eq!(off("--sources=rapl, cpu"), off("--sources=rapl,cpu"));
+        assert_eq!(off("--without= pods ,load"), off("--without=pods,load"));
+        let name = |flags: &[&str], file| config(flags, file).expect("legal").node_name;
+        assert_eq!(name(&["--node-name="], None), "localhost");
+        assert_eq!(name(&["--node-name="], Some("node-name: n2\n")), "n2");
+        assert_eq!(name(&["--node-name=n1"], Some("node-name: n2\n")), "n1");
     }
 
     #[test]

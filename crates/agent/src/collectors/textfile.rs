@@ -69,8 +69,8 @@ static REFUSED: Family = Family::gauge(
 .source(SOURCE);
 static FAMILIES: [&Family; 4] = [&MTIME, &ERROR, &STALE, &REFUSED];
 
-/// Names the agent keeps for itself.
-const OWN_PREFIX: &str = "node_telemetry_";
+/// Names that speak of the agent alone: of any other program they would be wrong on its page.
+const OWN_PREFIXES: [&str; 3] = ["node_telemetry_", "node_textfile_", "process_"];
 
 /// What tells one state of a file from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +224,7 @@ impl Textfile {
         for (name, family) in &self.merged {
             let counts = family.kind == "counter";
             let kind = if counts { Kind::Counter } else { Kind::Untyped };
-            if name.starts_with(OWN_PREFIX) || !page.claim(name.as_bytes(), kind) {
+            if OWN_PREFIXES.iter().any(|own| name.starts_with(own)) || !page.claim(name.as_bytes(), kind) {
                 refused += family.samples.len();
                 continue;
             }

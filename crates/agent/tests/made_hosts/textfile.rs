@@ -240,6 +240,24 @@ fn stamped_lines_twins_and_the_agents_own_names_are_refused_and_counted() {
 }
 
 #[test]
+fn what_the_agent_says_of_itself_is_taken_over_by_no_file() {
+    let lines = "process_cpu_seconds 7\nprocess_resident_memory_bytes 7\nnode_textfile_refused_series 7\n\
+                 node_textfile_scrape_error 7\nnode_telemetry_series 7\nb 7\n";
+    let mut host = with_files(None);
+    write(&host, "a.prom", lines, 60);
+    for format in [Format::Text, Format::OpenMetrics] {
+        let page = host.text(format, NameSets::ALL);
+        let sevens: Vec<&str> = page.lines().filter(|line| line.ends_with(" 7")).collect();
+        assert_eq!(sevens, ["b 7"]);
+        for own in
+            ["process_cpu_seconds_total ", "process_resident_memory_bytes ", "node_textfile_refused_series 5"]
+        {
+            assert!(page.contains(&format!("\n{own}")), "{own}");
+        }
+    }
+}
+
+#[test]
 fn a_file_of_nothing_but_stamped_lines_is_an_error_too() {
     let mut host = with_files(None);
     write(&host, "a.prom", "a 1 1700000000000\nb 2 1700000000000\n", 60);
