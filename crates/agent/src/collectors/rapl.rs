@@ -65,6 +65,15 @@ static AVERAGE: Family = Family::gauge(
 .source("/sys/class/powercap/intel-rapl:*/{energy_uj,constraint_*}")
 .root_only()
 .peers("the recording rule of the same name (two sockets only)");
+static SHARE: Family = Family::gauge(
+    NameSet::Tas,
+    "node_package_power_ratio",
+    "ratio",
+    "Power of a package as a share of what it was built for, mean over 10 seconds.",
+)
+.labels("package")
+.source("/sys/class/powercap/intel-rapl:*/{energy_uj,constraint_*}")
+.root_only();
 static NODE_WATTS: Family = Family::gauge(
     NameSet::Tas,
     "node_power_total_watts",
@@ -112,11 +121,12 @@ static COLLECTD_TDP: Family = Family::gauge(
 .labels("instance")
 .source("/sys/class/powercap/intel-rapl:*/constraint_0_max_power_uw")
 .peers("collectd python pkgpower");
-static FAMILIES: [&Family; 9] = [
+static FAMILIES: [&Family; 10] = [
     &JOULES,
     &WATTS,
     &LIMIT,
     &AVERAGE,
+    &SHARE,
     &NODE_WATTS,
     &POWER_SOURCE,
     &NODE_JOULES,
@@ -138,6 +148,14 @@ struct Package {
     deciwatts: Option<u64>,
     /// Microwatts; none if any die's is unknown.
     tdp: Option<u64>,
+}
+
+impl Package {
+    /// Power in hundredths of a percent of TDP: tenths of a watt over microwatts.
+    fn share(&self) -> Option<u128> {
+        let tdp = self.tdp.filter(|&tdp| tdp > 0)?;
+        Some(u128::from(self.deciwatts?) * 1_000_000_000 / u128::from(tdp))
+    }
 }
 
 /// The collector.
@@ -369,6 +387,14 @@ impl Collector for Rapl {
         if let Some(percent) = average_percent(&packages) {
             page.sample(&[], Value::Fixed(percent, 2));
         }
+        if page.family(&SHARE) {
+            for (number, package) in &packages {
+                if let Some(share) = package.share().and_then(|share| u64::try_from(share).ok()) {
+                    let number = Digits::of(u64::from(*number));
+                    page.sample(&[("package", number.as_bytes())], Value::Fixed(share, 4));
+                }
+            }
+        }
         let node = self.node_deciwatts(now.up);
         page.family(&NODE_WATTS);
         if let Some((source, watts)) = node {
@@ -433,14 +459,7 @@ fn ceiling(domain: &Domain, limits: Limits, configured: Option<u64>) -> u64 {
 
 /// Hundredths of a percent of TDP, mean over packages; none unless all packages have both numbers.
 fn average_percent(packages: &BTreeMap<u32, Package>) -> Option<u64> {
-    let shares: Option<Vec<u128>> = packages
-        .values()
-        .map(|package| {
-            let tdp = package.tdp.filter(|&tdp| tdp > 0)?;
-            // Tenths of a watt over microwatts, in hundredths of a percent.
-            Some(u128::from(package.deciwatts?) * 1_000_000_000 / u128::from(tdp))
-        })
-        .collect();
+    let shares: Option<Vec<u128>> = packages.values().map(Package::share).collect();
     let shares = shares.filter(|shares| !shares.is_empty())?;
     u64::try_from(shares.iter().sum::<u128>() / shares.len() as u128).ok()
 }

@@ -42,6 +42,12 @@ fn any_number_of_sockets_is_measured_by_name_not_by_number() {
             assert_eq!(value(&samples, &collectd), Some((100 + socket).to_string().as_str()));
             let tdp = format!("collectd_package_{socket}_TDP_power_power{{instance=\"n1\"}}");
             assert_eq!(value(&samples, &tdp), Some("250"));
+            let share = format!("node_package_power_ratio{{package=\"{socket}\"}}");
+            // Of 250 W each watt is 0.004.
+            assert_eq!(
+                value(&samples, &share),
+                Some(format!("0.{}", 400 + 4 * socket).trim_end_matches('0'))
+            );
         }
         let sockets = u64::from(sockets);
         let total = (0..sockets).map(|socket| 110 + socket).sum::<u64>();
