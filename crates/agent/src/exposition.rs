@@ -2,12 +2,25 @@
 //!
 //! A line that is wrong spoils its file: half of a broken file is worse than what was there before. Lines with a
 //! timestamp are refused one by one, since a timestamp in a file is always old.
+//!
+//! What is read is kept in one text with places in it: a string of its own for each name and value would take many times
+//! the memory of the file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use thiserror::Error;
 
 use crate::scan;
+
+/// What a page says, for whoever looks families up in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exposition {
+    /// By name.
+    pub families: BTreeMap<String, Foreign>,
+    /// Lines refused because they carry a timestamp.
+    pub timestamped: usize,
+}
 
 /// A family of somebody else's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,13 +33,45 @@ pub struct Foreign {
     pub samples: Vec<(String, String)>,
 }
 
-/// What a file says.
+/// What stands before a family's series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head<'e> {
+    /// Its name.
+    pub name: &'e str,
+    /// The help text, unescaped.
+    pub help: &'e str,
+    /// The word after `# TYPE`; empty if there was none.
+    pub kind: &'static str,
+}
+
+/// What a file says, in little more memory than the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exposition {
-    /// By name.
-    pub families: BTreeMap<String, Foreign>,
+pub struct Packed {
+    text: String,
+    families: Vec<Family>,
+    samples: Vec<Sample>,
     /// Lines refused because they carry a timestamp.
     pub timestamped: usize,
+}
+
+/// A place in the text.
+type Place = Range<u32>;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Family {
+    name: Place,
+    help: Place,
+    kind: &'static str,
+    samples: Place,
+}
+
+/// A series with sorted labels, ready to be written, and its value as it stood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sample {
+    family: u32,
+    start: u32,
+    value: u32,
+    end: u32,
 }
 
 /// What is wrong with a file.
@@ -41,28 +86,115 @@ pub struct Malformed {
 
 const KINDS: [&str; 5] = ["counter", "gauge", "histogram", "summary", "untyped"];
 
-/// Reads a whole file.
+/// Series and headers of a file before it is read: what it will take at most.
+pub fn series_in(text: &[u8]) -> usize {
+    let (mut series, mut headers) = (0, 0usize);
+    for line in scan::lines(text) {
+        match scan::trimmed(line) {
+            [] => {}
+            [b'#', ..] => headers += 1,
+            _ => series += 1,
+        }
+    }
+    // A family has two headers at most, unless it has no series.
+    headers.div_ceil(2).max(series)
+}
+
+/// Reads a whole page.
 pub fn parse(text: &[u8]) -> Result<Exposition, Malformed> {
+    let packed = pack(text)?;
+    let own = |(series, value): (&str, &str)| (series.to_owned(), value.to_owned());
+    let family = |number| {
+        let Head { name, help, kind } = packed.family(number);
+        let samples = packed.samples(number).map(own).collect();
+        (name.to_owned(), Foreign { help: help.to_owned(), kind: kind.to_owned(), samples })
+    };
+    let families = (0..packed.families()).map(family).collect();
+    Ok(Exposition { families, timestamped: packed.timestamped })
+}
+
+/// Reads a whole file.
+pub fn pack(text: &[u8]) -> Result<Packed, Malformed> {
     let text = str::from_utf8(text).map_err(|error| Malformed {
         line: scan::lines(&text[..=error.valid_up_to().min(text.len() - 1)]).count(),
         what: "not UTF-8",
     })?;
-    let mut read = Exposition::default();
+    let mut reader = Reader { read: Packed::default(), names: HashMap::new() };
     for (number, line) in scan::lines(text.as_bytes()).enumerate() {
         let line = str::from_utf8(line).unwrap_or_default().trim();
         let outcome = match line.strip_prefix('#') {
             _ if line.is_empty() => Ok(()),
-            Some(comment) => read.comment(comment),
-            None => read.sample(line),
+            Some(comment) => reader.comment(comment),
+            None => reader.sample(line),
         };
         outcome.map_err(|what| Malformed { line: number + 1, what })?;
     }
-    read.families.retain(|_, family| !family.samples.is_empty());
-    Ok(read)
+    Ok(reader.read.sorted())
 }
 
-impl Exposition {
-    fn comment(&mut self, comment: &str) -> Result<(), &'static str> {
+impl Packed {
+    /// Whether there are no series in it.
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty()
+    }
+
+    /// How many families there are.
+    pub fn families(&self) -> usize {
+        self.families.len()
+    }
+
+    /// A family by its number.
+    pub fn family(&self, number: usize) -> Head<'_> {
+        let Family { name, help, kind, .. } = &self.families[number];
+        Head { name: self.at(name), help: self.at(help), kind }
+    }
+
+    /// A family's series and their values.
+    pub fn samples(&self, number: usize) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        let Range { start, end } = self.families[number].samples;
+        self.samples[start as usize..end as usize]
+            .iter()
+            .map(|sample| (self.at(&(sample.start..sample.value)), self.at(&(sample.value..sample.end))))
+    }
+
+    fn at(&self, place: &Place) -> &str {
+        &self.text[place.start as usize..place.end as usize]
+    }
+
+    fn keep(&mut self, text: &str) -> Result<Place, &'static str> {
+        let start = self.text.len();
+        self.text.push_str(text);
+        let place = |at: usize| u32::try_from(at).map_err(|_| "more than 4 GiB");
+        Ok(place(start)?..place(self.text.len())?)
+    }
+
+    /// Each family's samples together, in the order they stood; no family without any.
+    fn sorted(mut self) -> Self {
+        self.samples.sort_by_key(|sample| sample.family);
+        for family in &mut self.families {
+            family.samples = 0..0;
+        }
+        for (number, sample) in (0u32..).zip(&self.samples) {
+            let samples = &mut self.families[sample.family as usize].samples;
+            let start = if samples.end == 0 { number } else { samples.start };
+            *samples = start..number + 1;
+        }
+        self.families.retain(|family| !family.samples.is_empty());
+        self.text.shrink_to_fit();
+        self.families.shrink_to_fit();
+        self.samples.shrink_to_fit();
+        self
+    }
+}
+
+/// An exposition being read, with the numbers of its families by name.
+struct Reader<'t> {
+    read: Packed,
+    names: HashMap<&'t str, u32>,
+}
+
+impl<'t> Reader<'t> {
+    fn comment(&mut self, comment: &'t str) -> Result<(), &'static str> {
         let comment = comment.trim_start();
         let Some((keyword, rest)) = comment.split_once([' ', '\t']) else { return Ok(()) };
         if keyword != "HELP" && keyword != "TYPE" {
@@ -73,22 +205,24 @@ impl Exposition {
         if !is_metric_name(name) {
             return Err("not a metric name");
         }
-        let family = self.families.entry(name.to_owned()).or_default();
+        let number = self.family(name)?;
         if keyword == "HELP" {
-            family.help = unescape_help(text.trim_start());
-        } else if !family.kind.is_empty() {
-            return Err("the type is said twice");
-        } else if !family.samples.is_empty() {
-            return Err("the type comes after the samples");
-        } else {
-            let kind = text.trim();
-            family.kind =
-                KINDS.iter().find(|known| **known == kind).ok_or("not a type of metric")?.to_string();
+            let help = self.read.keep(&unescape_help(text.trim_start()))?;
+            self.read.families[number as usize].help = help;
+            return Ok(());
         }
-        Ok(())
+        let family = &mut self.read.families[number as usize];
+        if !family.kind.is_empty() {
+            Err("the type is said twice")
+        } else if !family.samples.is_empty() {
+            Err("the type comes after the samples")
+        } else {
+            family.kind = KINDS.iter().find(|known| **known == text.trim()).ok_or("not a type of metric")?;
+            Ok(())
+        }
     }
 
-    fn sample(&mut self, line: &str) -> Result<(), &'static str> {
+    fn sample(&mut self, line: &'t str) -> Result<(), &'static str> {
         let name_end = line.find(['{', ' ', '\t']).ok_or("a value is missing")?;
         let (name, rest) = line.split_at(name_end);
         if !is_metric_name(name) {
@@ -106,28 +240,43 @@ impl Exposition {
         match (fields.next(), fields.next()) {
             (None, _) => {}
             (Some(stamp), None) if stamp.parse::<i64>().is_ok() => {
-                self.timestamped += 1;
+                self.read.timestamped += 1;
                 return Ok(());
             }
             _ => return Err("more than a value and a timestamp"),
         }
-        let series = series(name, labels)?;
-        let family = self.family_of(name);
-        self.families.entry(family).or_default().samples.push((series, value.to_owned()));
+        let series = self.read.keep(&series(name, labels)?)?;
+        let value = self.read.keep(value)?;
+        let family = self.family_of(name)?;
+        // That there are some; which ones is known at the end.
+        self.read.families[family as usize].samples = 0..1;
+        self.read.samples.push(Sample { family, start: series.start, value: value.start, end: value.end });
         Ok(())
     }
 
     /// `x_bucket`, `x_sum` and `x_count` belong to `x` if that is a histogram or a summary.
-    fn family_of(&self, name: &str) -> String {
+    fn family_of(&mut self, name: &'t str) -> Result<u32, &'static str> {
         for suffix in ["_bucket", "_sum", "_count"] {
             if let Some(stem) = name.strip_suffix(suffix)
-                && let Some(family) = self.families.get(stem)
-                && matches!(family.kind.as_str(), "histogram" | "summary")
+                && let Some(&number) = self.names.get(stem)
+                && matches!(self.read.families[number as usize].kind, "histogram" | "summary")
             {
-                return stem.to_owned();
+                return Ok(number);
             }
         }
-        name.to_owned()
+        self.family(name)
+    }
+
+    /// The number of a family, new if there was none.
+    fn family(&mut self, name: &'t str) -> Result<u32, &'static str> {
+        if let Some(&number) = self.names.get(name) {
+            return Ok(number);
+        }
+        let number = u32::try_from(self.read.families.len()).map_err(|_| "more than 4 GiB")?;
+        let name_kept = self.read.keep(name)?;
+        self.read.families.push(Family { name: name_kept, ..Family::default() });
+        self.names.insert(name, number);
+        Ok(number)
     }
 }
 
@@ -234,44 +383,56 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn family(help: &str, kind: &str, samples: &[(&str, &str)]) -> Foreign {
-        let own = |(series, value): &(&str, &str)| ((*series).to_owned(), (*value).to_owned());
-        Foreign { help: help.to_owned(), kind: kind.to_owned(), samples: samples.iter().map(own).collect() }
+    /// Families in the order they came up, each with its samples.
+    fn told(read: &Packed) -> Vec<(Head<'_>, Vec<(&str, &str)>)> {
+        (0..read.families()).map(|n| (read.family(n), read.samples(n).collect())).collect()
+    }
+
+    fn family<'e>(name: &'e str, help: &'e str, kind: &'static str) -> Head<'e> {
+        Head { name, help, kind }
     }
 
     #[test]
     fn the_health_demos_line_with_its_double_space() {
-        let read = parse(b"node_health_metric  0\n").expect("legal");
-        assert_eq!(read.families["node_health_metric"], family("", "", &[("node_health_metric", "0")]));
+        let read = pack(b"node_health_metric  0\n").expect("legal");
+        let expected = (family("node_health_metric", "", ""), vec![("node_health_metric", "0")]);
+        assert_eq!(told(&read), [expected]);
     }
 
     #[test]
     fn help_type_labels_and_a_histogram() {
-        let read = parse(
+        let read = pack(
             b"# HELP x Two\\nlines.\n# TYPE x counter\nx{ b = \"2\" , a=\"q\\\"\" , } 1e3\n# a remark\n\n\
               # TYPE h histogram\nh_bucket{le=\"+Inf\"} 3\nh_sum 1.5\nh_count 3\nh_total 1\n",
         )
         .expect("legal");
         let expected = [
-            ("x".to_owned(), family("Two\nlines.", "counter", &[("x{a=\"q\\\"\",b=\"2\"}", "1e3")])),
+            (family("x", "Two\nlines.", "counter"), vec![("x{a=\"q\\\"\",b=\"2\"}", "1e3")]),
             (
-                "h".to_owned(),
-                family(
-                    "",
-                    "histogram",
-                    &[("h_bucket{le=\"+Inf\"}", "3"), ("h_sum", "1.5"), ("h_count", "3")],
-                ),
+                family("h", "", "histogram"),
+                vec![("h_bucket{le=\"+Inf\"}", "3"), ("h_sum", "1.5"), ("h_count", "3")],
             ),
-            ("h_total".to_owned(), family("", "", &[("h_total", "1")])),
+            (family("h_total", "", ""), vec![("h_total", "1")]),
         ];
-        assert_eq!(read.families, BTreeMap::from(expected));
+        assert_eq!(told(&read), expected);
     }
 
     #[test]
     fn lines_with_a_timestamp_are_refused_alone() {
-        let read = parse(b"a 1 1700000000000\nb 2\n").expect("legal");
-        let names: Vec<&str> = read.families.keys().map(String::as_str).collect();
-        assert_eq!((names, read.timestamped), (vec!["b"], 1));
+        let read = pack(b"a 1 1700000000000\nb 2\n").expect("legal");
+        assert_eq!((told(&read), read.timestamped), (vec![(family("b", "", ""), vec![("b", "2")])], 1));
+    }
+
+    #[test]
+    fn what_a_file_will_take_is_known_before_it_is_read() {
+        for (text, series) in [
+            (&b""[..], 0),
+            (b"\n# HELP a A.\n# TYPE a gauge\na 1\n", 1),
+            (b"a 1\n a 2\n\nb 1", 3),
+            (b"# HELP a A.\n# HELP b B.\n# HELP c C.\n", 2),
+        ] {
+            assert_eq!(series_in(text), series, "{:?}", String::from_utf8_lossy(text));
+        }
     }
 
     #[test]
@@ -292,27 +453,42 @@ mod tests {
             (b"a 1\n\xff 2\n", 2, "not UTF-8"),
         ];
         for &(text, line, what) in cases {
-            assert_eq!(parse(text), Err(Malformed { line, what }), "{:?}", String::from_utf8_lossy(text));
+            assert_eq!(pack(text), Err(Malformed { line, what }), "{:?}", String::from_utf8_lossy(text));
         }
     }
 
     proptest! {
         #[test]
         fn arbitrary_bytes_do_not_panic(text: Vec<u8>) {
-            let _ = parse(&text);
+            let _ = pack(&text);
         }
 
         #[test]
         fn text_that_looks_right_does_not_panic(text in "(# (HELP|TYPE) )?[a-z_]{0,4}[{]?[a-z]?=?[\"]?[\\\\n\"}]{0,3}[ ]?[0-9.e]{0,3}[\n ]{0,2}") {
-            let _ = parse(text.as_bytes());
+            let _ = pack(text.as_bytes());
         }
 
         #[test]
         fn any_label_value_reads_back_as_the_same_series(value: String) {
             let series = series("a", vec![("x", value.clone())]).expect("one label");
             prop_assume!(!value.is_empty());
-            let read = parse(format!("{series} 1\n").as_bytes()).expect("our own escaping is legal");
-            prop_assert_eq!(&read.families["a"].samples[0].0, &series);
+            let read = pack(format!("{series} 1\n").as_bytes()).expect("our own escaping is legal");
+            prop_assert_eq!(read.samples(0).next(), Some((series.as_str(), "1")));
+        }
+
+        #[test]
+        fn families_that_take_turns_keep_the_order_of_their_series(turns in prop::collection::vec(0u8..4, 0..40)) {
+            let lines: Vec<String> =
+                turns.iter().enumerate().map(|(n, family)| format!("f{family}{{n=\"{n}\"}} {n}\n")).collect();
+            let read = pack(lines.concat().as_bytes()).expect("legal");
+            let mut all = Vec::new();
+            for (family, samples) in told(&read) {
+                let own: Vec<String> = turns.iter().enumerate().filter(|(_, turn)| format!("f{turn}") == family.name)
+                    .map(|(n, _)| n.to_string()).collect();
+                prop_assert_eq!(samples.iter().map(|(_, value)| (*value).to_owned()).collect::<Vec<_>>(), own);
+                all.extend(samples);
+            }
+            prop_assert_eq!(all.len(), turns.len());
         }
     }
 }

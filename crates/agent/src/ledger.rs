@@ -8,6 +8,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// Pages after which a series that is not written any more is forgotten.
 const FORGET_AFTER_PAGES: u32 = 128;
+/// More than any page has series and families; past this, what was not on the last page is forgotten at once.
+const MAX_ENTRIES: usize = 120_000;
 
 /// Remembers the series of earlier pages.
 #[derive(Debug, Default)]
@@ -32,9 +34,11 @@ impl Ledger {
     pub fn turn(&mut self) {
         self.page = self.page.wrapping_add(1);
         self.next = 0;
-        if self.page.is_multiple_of(FORGET_AFTER_PAGES) {
+        let crowded = self.entries.len() > MAX_ENTRIES;
+        if crowded || self.page.is_multiple_of(FORGET_AFTER_PAGES) {
             let page = self.page;
-            self.entries.retain(|entry| page.wrapping_sub(entry.page) < FORGET_AFTER_PAGES);
+            let pages = if crowded { 2 } else { FORGET_AFTER_PAGES };
+            self.entries.retain(|entry| page.wrapping_sub(entry.page) < pages);
             self.places.clear();
             self.places.extend(self.entries.iter().enumerate().map(|(place, entry)| (entry.series, place)));
         }
@@ -148,6 +152,19 @@ mod tests {
             ledger.note(n);
         }
         assert!(ledger.entries.len() <= 2 * FORGET_AFTER_PAGES as usize, "{}", ledger.entries.len());
+    }
+
+    #[test]
+    fn names_that_are_new_on_every_page_do_not_pile_up() {
+        let mut ledger = Ledger::default();
+        for page in 0..20 {
+            ledger.turn();
+            assert_eq!(ledger.count(u64::MAX, 100 + page), Some(100 + page));
+            for n in 0..50_000 {
+                ledger.note(page * 50_000 + n);
+            }
+        }
+        assert!(ledger.entries.len() <= MAX_ENTRIES + 50_001, "{}", ledger.entries.len());
     }
 
     proptest! {

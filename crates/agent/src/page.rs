@@ -217,10 +217,20 @@ impl Page {
         write_comment(&mut self.text, b"# TYPE ", name, kind);
     }
 
+    /// Whether there is room for nothing but the agent's own.
+    pub fn is_full(&self) -> bool {
+        self.series - self.own >= MAX_SERIES
+    }
+
+    /// Counts series that were not even tried.
+    pub fn leave_out(&mut self, series: usize) {
+        self.left_out += series as u64;
+    }
+
     fn room(&mut self) -> bool {
-        let room = self.series - self.own < MAX_SERIES;
-        self.left_out += u64::from(!room);
-        room
+        let full = self.is_full();
+        self.leave_out(usize::from(full));
+        !full
     }
 
     fn header(&mut self) {

@@ -4,7 +4,6 @@
 //! for a minute: a file that is broken in passing must not make policies waver. After that it is left out, whatever the
 //! allowed age: a value that nobody stands for any more is unknown, and policies know what to do with that.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -15,17 +14,19 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::collectors::Collector;
-use crate::exposition::{self, Exposition, Foreign, Malformed};
+use crate::exposition::{self, Head, Malformed, Packed};
 use crate::family::{Family, Kind, NameSet};
 use crate::host::{self, Buffer};
 use crate::moment::Moment;
-use crate::page::{Format, Page, Value};
+use crate::page::{Format, MAX_SERIES, Page, Value};
 use crate::trouble::Trouble;
 
 /// Bytes of one file.
 pub const MAX_FILE: u64 = 1024 * 1024;
 /// Bytes of all files.
 pub const MAX_ALL: u64 = 4 * 1024 * 1024;
+/// Series of all files, counted before they are read.
+pub const MAX_ALL_SERIES: usize = MAX_SERIES;
 /// Files in the directory.
 pub const MAX_FILES: usize = 64;
 /// A file without a line end is taken as half written for this long after it was touched.
@@ -89,7 +90,9 @@ enum Ailment {
     Malformed { path: PathBuf, malformed: Malformed },
     #[error("{path:?} has been half written for {} seconds", HOLD.as_secs())]
     HalfWritten { path: PathBuf },
-    #[error("{path:?} is left out: files before it hold {MAX_ALL} bytes already")]
+    #[error(
+        "{path:?} is left out: with those before it it has more than {MAX_ALL} bytes or {MAX_ALL_SERIES} series"
+    )]
     Crowded { path: PathBuf },
 }
 
@@ -105,6 +108,28 @@ impl Ailment {
     }
 }
 
+/// What a file takes, or what is left for those after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Room {
+    bytes: u64,
+    series: usize,
+}
+
+impl Room {
+    const ALL: Self = Self { bytes: MAX_ALL, series: MAX_ALL_SERIES };
+
+    fn has(self, taken: Self) -> bool {
+        taken.bytes <= self.bytes && taken.series <= self.series
+    }
+
+    fn less(self, taken: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_sub(taken.bytes),
+            series: self.series.saturating_sub(taken.series),
+        }
+    }
+}
+
 struct File {
     name: String,
     /// The state that was read last, well or broken; it is not read twice.
@@ -113,7 +138,9 @@ struct File {
     good: Option<Print>,
     /// When the file last stood as it was understood, or else when it was found.
     good_at: Duration,
-    exposition: Exposition,
+    exposition: Packed,
+    /// What that takes; if there is no room for it, what it would take.
+    takes: Room,
     ailment: Option<Ailment>,
     /// What the log said last about it.
     told: Option<&'static str>,
@@ -128,14 +155,15 @@ pub struct Textfile {
     files: Vec<File>,
     /// Files past the limit.
     unseen: usize,
-    merged: BTreeMap<String, Foreign>,
+    /// Families of all files by name: which file's, and which of them.
+    merged: Vec<(usize, usize)>,
     timestamped: usize,
 }
 
 impl Textfile {
     /// Files in `directory`, none older than `max_age`.
     pub fn new(directory: Option<PathBuf>, max_age: Option<Duration>) -> Self {
-        Self { directory, max_age, files: Vec::new(), unseen: 0, merged: BTreeMap::new(), timestamped: 0 }
+        Self { directory, max_age, files: Vec::new(), unseen: 0, merged: Vec::new(), timestamped: 0 }
     }
 
     fn sweep(&mut self, directory: &Path, now: Moment) -> Result<bool, Trouble> {
@@ -150,12 +178,13 @@ impl Textfile {
         let before = self.files.len();
         self.files.retain(|file| names.contains(&file.name));
         let mut changed = self.files.len() != before;
+        let mut room = Room::ALL;
         for name in names {
             let at = self.files.iter().position(|file| file.name == name).unwrap_or_else(|| {
                 self.files.push(File::found(name.clone(), now));
                 self.files.len() - 1
             });
-            changed |= self.files[at].refresh(&directory.join(&name), self.max_age, now);
+            changed |= self.files[at].refresh(&directory.join(&name), &mut room, self.max_age, now);
         }
         self.files.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(changed)
@@ -163,32 +192,17 @@ impl Textfile {
 
     /// Puts all files together; of two files with one family the first says what it is.
     fn merge(&mut self) {
+        self.timestamped = self.files.iter().map(|file| file.exposition.timestamped).sum();
+        let files = &self.files;
+        let families = |(at, file): (usize, &File)| (0..file.exposition.families()).map(move |n| (at, n));
         self.merged.clear();
-        self.timestamped = 0;
-        let mut bytes = 0;
-        for file in &mut self.files {
-            file.crowded = false;
-            if file.stale {
-                continue;
-            }
-            self.timestamped += file.exposition.timestamped;
-            if file.exposition.families.is_empty() {
-                continue;
-            }
-            bytes += file.good.map_or(0, |print| print.size.min(MAX_FILE));
-            file.crowded = bytes > MAX_ALL;
-            if file.crowded {
-                continue;
-            }
-            for (name, family) in &file.exposition.families {
-                let all = self.merged.entry(name.clone()).or_insert_with(|| Foreign {
-                    help: family.help.clone(),
-                    kind: family.kind.clone(),
-                    samples: Vec::new(),
-                });
-                all.samples.extend(family.samples.iter().cloned());
-            }
-        }
+        self.merged.extend(files.iter().enumerate().flat_map(families));
+        self.merged.sort_unstable_by_key(|&(at, n)| (files[at].exposition.family(n).name, at));
+    }
+
+    fn families(&self) -> usize {
+        let name = |&(at, n): &(usize, usize)| self.files[at].exposition.family(n).name;
+        self.merged.chunk_by(|a, b| name(a) == name(b)).count()
     }
 
     fn path_of(&self, file: &File) -> PathBuf {
@@ -221,27 +235,33 @@ impl Textfile {
     /// Writes the files' families and returns how many series had to be left out.
     fn write_foreign(&self, page: &mut Page) -> usize {
         let mut refused = self.timestamped;
-        for (name, family) in &self.merged {
-            let counts = family.kind == "counter";
-            let kind = if counts { Kind::Counter } else { Kind::Untyped };
-            if OWN_PREFIXES.iter().any(|own| name.starts_with(own)) || !page.claim(name.as_bytes(), kind) {
-                refused += family.samples.len();
+        let family = |&(at, n): &(usize, usize)| self.files[at].exposition.family(n);
+        for parts in self.merged.chunk_by(|a, b| family(a).name == family(b).name) {
+            let Head { name, help, kind: word } = family(&parts[0]);
+            let samples = || parts.iter().flat_map(|&(at, n)| self.files[at].exposition.samples(n));
+            let kind = if word == "counter" { Kind::Counter } else { Kind::Untyped };
+            let own = OWN_PREFIXES.iter().any(|own| name.starts_with(own));
+            // Without room there is no header either, nor is the name remembered.
+            if own || page.is_full() || !page.claim(name.as_bytes(), kind) {
+                let series = samples().count();
+                refused += series;
+                if !own && page.is_full() {
+                    page.leave_out(series);
+                }
                 continue;
             }
             let (header_name, word) = match page.format() {
-                Format::Text => {
-                    (name.as_str(), if family.kind.is_empty() { "untyped" } else { family.kind.as_str() })
-                }
+                Format::Text => (name, if word.is_empty() { "untyped" } else { word }),
                 // OpenMetrics has no untyped, and counters end in `_total`, which their family does not.
-                Format::OpenMetrics => match (name.strip_suffix("_total"), family.kind.as_str()) {
+                Format::OpenMetrics => match (name.strip_suffix("_total"), word) {
                     (Some(stem), "counter") => (stem, "counter"),
-                    (None, "counter") | (_, "" | "untyped") => (name.as_str(), "unknown"),
-                    (_, kind) => (name.as_str(), kind),
+                    (None, "counter") | (_, "" | "untyped") => (name, "unknown"),
+                    (_, word) => (name, word),
                 },
             };
-            let help = if family.help.is_empty() { "From a text file." } else { family.help.as_str() };
+            let help = if help.is_empty() { "From a text file." } else { help };
             page.foreign_header(header_name.as_bytes(), help.as_bytes(), word.as_bytes());
-            for (series, value) in &family.samples {
+            for (series, value) in samples() {
                 refused += usize::from(!page.foreign(series.as_bytes(), value.as_bytes()));
             }
         }
@@ -256,7 +276,8 @@ impl File {
             seen: None,
             good: None,
             good_at: now.up,
-            exposition: Exposition::default(),
+            exposition: Packed::default(),
+            takes: Room::default(),
             ailment: None,
             told: None,
             crowded: false,
@@ -265,16 +286,21 @@ impl File {
     }
 
     /// Reads the file if it changed; true if what is passed on of it is different now.
-    fn refresh(&mut self, path: &Path, max_age: Option<Duration>, now: Moment) -> bool {
+    fn refresh(&mut self, path: &Path, room: &mut Room, max_age: Option<Duration>, now: Moment) -> bool {
         let held = now.up.saturating_sub(self.good_at) <= HOLD;
         let mut changed = false;
         match print(path).map_err(Ailment::from) {
-            Ok(print) if self.seen == Some(print) => {}
-            Ok(print) => match read(path, print, now.wall.saturating_sub(print.changed)) {
-                Ok(Reading::Whole(exposition)) => {
-                    self.exposition = exposition;
+            Ok(print) if self.seen == Some(print) && !(self.crowded && room.has(self.takes)) => {}
+            Ok(print) => match read(path, print, *room, now.wall.saturating_sub(print.changed)) {
+                Ok(Reading::Whole(exposition, takes)) => {
+                    (self.exposition, self.takes, self.crowded) = (exposition, takes, false);
                     (self.seen, self.good, self.ailment) = (Some(print), Some(print), None);
                     changed = true;
+                }
+                Ok(Reading::Crowded(takes)) => {
+                    (self.takes, self.crowded) = (takes, true);
+                    (self.seen, self.ailment) = (Some(print), None);
+                    changed |= self.forget();
                 }
                 Ok(Reading::Underway) => {
                     self.seen = None;
@@ -288,19 +314,38 @@ impl File {
         }
         if self.seen.is_some() && self.seen == self.good {
             self.good_at = now.up;
-        } else if !held && self.exposition != Exposition::default() {
-            self.exposition = Exposition::default();
-            changed = true;
+        } else if !held {
+            changed |= self.forget();
         }
         // The age is that of what is passed on: a file that is only ever broken anew grows old all the same.
         let age = self.good.map_or(Duration::ZERO, |good| now.wall.saturating_sub(good.changed));
         let was_stale = std::mem::replace(&mut self.stale, max_age.is_some_and(|max| age > max));
+        if was_stale && !self.stale && !changed {
+            // A clock that was set back.
+            self.seen = None;
+        } else if self.stale {
+            changed |= self.forget();
+        }
+        if !self.exposition.is_empty() {
+            if room.has(self.takes) {
+                *room = room.less(self.takes);
+            } else {
+                self.crowded = true;
+                changed |= self.forget();
+            }
+        }
         changed || was_stale != self.stale
+    }
+
+    /// Lets go of what the file said; true if that was something.
+    fn forget(&mut self) -> bool {
+        std::mem::take(&mut self.exposition) != Packed::default()
     }
 }
 
 enum Reading {
-    Whole(Exposition),
+    Whole(Packed, Room),
+    Crowded(Room),
     Underway,
 }
 
@@ -314,11 +359,15 @@ fn print(path: &Path) -> Result<Print, Trouble> {
     Ok(Print { inode: metadata.ino(), size: metadata.size(), changed: seconds + nanos })
 }
 
-fn read(path: &Path, before: Print, age: Duration) -> Result<Reading, Ailment> {
+fn read(path: &Path, before: Print, room: Room, age: Duration) -> Result<Reading, Ailment> {
     let too_large =
         Trouble::TooLarge { path: path.to_owned(), limit: usize::try_from(MAX_FILE).unwrap_or(usize::MAX) };
     if before.size > MAX_FILE {
         return Err(too_large.into());
+    }
+    let mut takes = Room { bytes: before.size, series: 0 };
+    if !room.has(takes) {
+        return Ok(Reading::Crowded(takes));
     }
     let file = host::open_plain(path)?;
     let mut text = Vec::new();
@@ -328,7 +377,11 @@ fn read(path: &Path, before: Print, age: Duration) -> Result<Reading, Ailment> {
         return Ok(Reading::Underway);
     }
     let malformed = |malformed| Ailment::Malformed { path: path.to_owned(), malformed };
-    Ok(Reading::Whole(exposition::parse(&text).map_err(malformed)?))
+    takes.series = exposition::series_in(&text);
+    if !room.has(takes) {
+        return Ok(Reading::Crowded(takes));
+    }
+    Ok(Reading::Whole(exposition::pack(&text).map_err(malformed)?, takes))
 }
 
 impl Collector for Textfile {
@@ -383,7 +436,7 @@ impl Collector for Textfile {
         if self.directory.is_none() {
             return "no directory given; see --textfile-directory".to_owned();
         }
-        let mut found = format!("{} files, {} families", self.files.len(), self.merged.len());
+        let mut found = format!("{} files, {} families", self.files.len(), self.families());
         for ailment in self.files.iter().filter_map(|file| self.ailment(file)) {
             let _ = write!(found, "; {ailment}");
         }
