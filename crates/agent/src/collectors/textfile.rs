@@ -182,6 +182,8 @@ impl Textfile {
         for name in names {
             let at = self.files.iter().position(|file| file.name == name).unwrap_or_else(|| {
                 self.files.push(File::found(name.clone(), now));
+                // The others may stand elsewhere now.
+                changed = true;
                 self.files.len() - 1
             });
             changed |= self.files[at].refresh(&directory.join(&name), &mut room, self.max_age, now);

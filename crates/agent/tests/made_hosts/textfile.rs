@@ -223,6 +223,21 @@ fn series_of_all_files_have_a_limit_that_is_kept_before_they_are_read() {
 }
 
 #[test]
+fn files_that_say_nothing_come_and_go_before_one_that_does() {
+    let mut host = with_files(None);
+    write(&host, "b.prom", "b 1\n", 60);
+    assert_eq!(value(&host.samples(), "b"), Some("1"));
+    for text in ["garbage\n", "# nothing\n"] {
+        write(&host, "a.prom", text, 60);
+        assert_eq!(value(&host.samples(), "b"), Some("1"), "beside {text:?}");
+        host.tree.remove("prom/a.prom");
+        assert_eq!(value(&host.samples(), "b"), Some("1"), "after {text:?}");
+    }
+    write(&host, "a.prom", "a", 0);
+    assert_eq!(value(&host.samples(), "b"), Some("1"), "beside one that is being written");
+}
+
+#[test]
 fn files_past_their_number_are_an_error() {
     let mut host = with_files(None);
     for file in 0..MAX_FILES + 2 {
