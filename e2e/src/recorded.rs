@@ -6,29 +6,13 @@ use testbed::binaries::provide;
 use testbed::component::Component;
 use testbed::http;
 use testbed::places::Places;
-use testbed::programs::NODE_EXPORTER;
+use testbed::programs::{NODE_EXPORTER, NODE_EXPORTER_COLLECTORS};
 use testbed::recordings::{self, Machine, Source};
 use testbed::wait::until;
 
 use crate::PATIENCE;
 use crate::agreement::{self, Page};
 use crate::prometheus::Bench;
-
-/// The collectors of node_exporter that read what ours read.
-const COLLECTORS: [&str; 12] = [
-    "cpu",
-    "stat",
-    "meminfo",
-    "meminfo_numa",
-    "loadavg",
-    "netdev",
-    "diskstats",
-    "pressure",
-    "thermal_zone",
-    "hwmon",
-    "edac",
-    "rapl",
-];
 
 /// What the node is called in collectd's names.
 pub const NODE: &str = "recorded";
@@ -91,7 +75,8 @@ impl Observed {
             "--ignore-interfaces=".to_owned(),
         ];
         let agent_process = start(bench, &format!("agent-{name}"), agent.into(), &flags);
-        let mut flags: Vec<String> = COLLECTORS.iter().map(|name| format!("--collector.{name}")).collect();
+        let mut flags: Vec<String> =
+            NODE_EXPORTER_COLLECTORS.iter().map(|name| format!("--collector.{name}")).collect();
         flags.extend(
             [
                 "--collector.disable-defaults",

@@ -222,6 +222,22 @@ pub const NODE_EXPORTER: Program = program(
     30,
 );
 
+/// The collectors of node_exporter that read what `tas-agent` reads.
+pub const NODE_EXPORTER_COLLECTORS: [&str; 12] = [
+    "cpu",
+    "stat",
+    "meminfo",
+    "meminfo_numa",
+    "loadavg",
+    "netdev",
+    "diskstats",
+    "pressure",
+    "thermal_zone",
+    "hwmon",
+    "edac",
+    "rapl",
+];
+
 /// Intel Telemetry Aware Scheduling.
 pub const INTEL_TAS: Program = program(
     "intel-tas",

@@ -19,21 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What collectd's names carry as the host's name, and ours with them.
 pub(crate) const NODE: &str = "node-1";
 
-/// The collectors that both have, as each calls them.
+/// The collectors that both have, as ours calls them.
 const SOURCES: &str = "cpu,memory,load,network,disks,pressure,thermal,throttle,hwmon,numa,edac,rapl";
-const COLLECTORS: [&str; 11] = [
-    "cpu",
-    "stat",
-    "meminfo",
-    "meminfo_numa",
-    "loadavg",
-    "netdev",
-    "diskstats",
-    "pressure",
-    "thermal_zone",
-    "hwmon",
-    "edac",
-];
 
 /// How the kernel's account of a process is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,8 +101,7 @@ impl Programs {
     pub(crate) fn node_exporter_alike(&self, root: &Path) -> io::Result<Subject> {
         let mut flags =
             vec!["--collector.disable-defaults".to_owned(), "--web.disable-exporter-metrics".to_owned()];
-        flags.extend(COLLECTORS.iter().map(|name| format!("--collector.{name}")));
-        flags.push("--collector.rapl".to_owned());
+        flags.extend(programs::NODE_EXPORTER_COLLECTORS.iter().map(|name| format!("--collector.{name}")));
         if root != Path::new("/") {
             flags.push("--no-collector.netdev.netlink".to_owned());
             flags.push(format!("--path.procfs={}", root.join("proc").display()));
