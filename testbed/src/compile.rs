@@ -1,6 +1,4 @@
 //! Builds one program with the Go toolchain and puts it into the cache, whole or not at all.
-//!
-//! The caller holds the build lock, so anything in the workshop directory is what a killed build left behind.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,6 +11,7 @@ use crate::modules::{BUILD_FLAGS, link_flags};
 use crate::places::{FileTrouble, Places};
 use crate::processes::{SpawnError, bound, spawn};
 use crate::programs::Program;
+use crate::workshop::Workshop;
 
 /// How often a running build says that it still runs.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
@@ -76,36 +75,14 @@ pub fn compile(
     turn: &str,
     say: &mut dyn FnMut(String),
 ) -> Result<PathBuf, CompileError> {
-    let workshop = places.cache.join("workshop");
-    let result = compile_in(&workshop, program, places, turn, say);
-    // On success what counts has been moved out; on failure nothing counts.
-    let _ = fs::remove_dir_all(&workshop);
-    result
-}
-
-fn compile_in(
-    workshop: &Path,
-    program: &Program,
-    places: &Places,
-    turn: &str,
-    say: &mut dyn FnMut(String),
-) -> Result<PathBuf, CompileError> {
     let go = places.go().ok_or(CompileError::NoGo { program: program.name, wanted: program.module.go() })?;
-
-    let _ = fs::remove_dir_all(workshop);
-    let output = workshop.join("output");
-    create(&output)?;
-    write(&workshop.join("go.mod"), program.module.go_mod)?;
-    write(&workshop.join("go.sum"), program.module.go_sum)?;
-    if let Some(main) = program.module.main {
-        write(&workshop.join("main.go"), main)?;
-    }
-    check_version(&go, workshop, program)?;
+    let workshop = Workshop::open(places, program.module)?;
+    check_version(&go, workshop.path(), program)?;
 
     let usual = program.usual.as_secs();
     say(format!("building {} ({turn}; usually {usual} s on 2 cores)", program.name));
     let started = Instant::now();
-    let log = workshop.join("log");
+    let log = workshop.path().join("log");
     let sink = File::create(&log).map_err(|cause| FileTrouble::new("create", &log, cause))?;
     let mut command = bound(&go);
     command.arg("build").args(BUILD_FLAGS).args([
@@ -115,8 +92,8 @@ fn compile_in(
         &link_flags(program),
         "-o",
     ]);
-    command.arg(output.join(program.name)).arg(program.package);
-    command.current_dir(workshop).env("CGO_ENABLED", "0").env_remove("GOFLAGS");
+    command.arg(workshop.output().join(program.name)).arg(program.package);
+    command.current_dir(workshop.path()).env("CGO_ENABLED", "0").env_remove("GOFLAGS");
     command.stdout(Stdio::null()).stderr(sink);
     let mut child = spawn(command)?;
     let mut next_sign = SIGN_OF_LIFE;
@@ -136,11 +113,7 @@ fn compile_in(
     }
 
     let place = cache_path(program, places);
-    let entry = place.parent().expect("a cache entry is in a directory of its own");
-    create(entry.parent().expect("which is in the cache"))?;
-    // An entry without the program can only be a leftover of something that was not us.
-    let _ = fs::remove_dir_all(entry);
-    fs::rename(&output, entry).map_err(|cause| FileTrouble::new("create", entry, cause))?;
+    workshop.keep_as(place.parent().expect("a cache entry is in a directory of its own"))?;
     say(format!("  {} ready after {} s", program.name, started.elapsed().as_secs()));
     Ok(place)
 }
@@ -181,36 +154,15 @@ fn fits(found: &str, wanted: &str) -> bool {
     matches!((numbers(found), numbers(wanted)), (Some(found), Some(wanted)) if found >= wanted)
 }
 
-fn create(directory: &Path) -> Result<(), FileTrouble> {
-    fs::create_dir_all(directory).map_err(|cause| FileTrouble::new("create", directory, cause))
-}
-
-fn write(file: &Path, text: &str) -> Result<(), FileTrouble> {
-    fs::write(file, text).map_err(|cause| FileTrouble::new("write", file, cause))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
     use crate::programs::{DO_NOTHING_EXTENDER, ETCD};
     use crate::scratch::Scratch;
 
     /// A `go` that is a shell script: `env GOVERSION` prints the version, `build` runs the given line.
     fn toolchain(scratch: &Scratch, version: &str, build: &str) -> Places {
-        let bin = scratch.path().join("bin");
-        fs::create_dir_all(&bin).expect("a directory for go");
-        let text = format!("#!/bin/sh\nif [ \"$1\" = env ]; then echo {version}; exit; fi\n{build}\n");
-        fs::write(bin.join("new"), text).expect("the script is written");
-        fs::set_permissions(bin.join("new"), fs::Permissions::from_mode(0o755)).expect("made executable");
-        fs::rename(bin.join("new"), bin.join("go")).expect("put into place");
-        Places {
-            cache: scratch.path().join("cache"),
-            state: scratch.path().join("state"),
-            given: None,
-            path: vec![bin],
-        }
+        scratch.toolchain(&format!("if [ \"$1\" = env ]; then echo {version}; exit; fi\n{build}"))
     }
 
     /// Finds the argument after `-o`.

@@ -39,5 +39,6 @@ pub mod scheduler;
 mod scratch;
 pub mod tas;
 pub mod wait;
+mod workshop;
 
 pub use cluster::{Cluster, ClusterError, Options, Scheduler, Telemetry};

@@ -82,7 +82,6 @@ pub fn link_flags(program: &Program) -> String {
 
 /// The cache directory of a program: it changes with anything that would change the binary.
 pub fn cache_key(program: &Program) -> String {
-    let mut context = Context::new(&SHA256);
     let link = link_flags(program);
     let mut parts = vec![
         program.module.go_mod,
@@ -95,12 +94,18 @@ pub fn cache_key(program: &Program) -> String {
     parts.extend_from_slice(BUILD_FLAGS);
     parts.extend(program.module.main);
     parts.extend_from_slice(&[std::env::consts::OS, std::env::consts::ARCH]);
+    cache_name(program.name, &parts)
+}
+
+/// What the cache calls something that is made of these parts.
+pub(crate) fn cache_name(name: &str, parts: &[&str]) -> String {
+    let mut context = Context::new(&SHA256);
     for part in parts {
         // The length keeps "ab"+"c" and "a"+"bc" apart.
         context.update(&(part.len() as u64).to_be_bytes());
         context.update(part.as_bytes());
     }
-    let mut key = format!("{}-", program.name);
+    let mut key = format!("{name}-");
     for byte in &context.finish().as_ref()[..8] {
         let _ = write!(key, "{byte:02x}");
     }

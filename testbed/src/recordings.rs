@@ -7,17 +7,15 @@
 
 pub mod ttar;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use ring::digest::{Context, SHA256};
-
 use crate::binaries::lock;
-use crate::modules::Module;
+use crate::modules::{Module, cache_name};
 use crate::places::{FileTrouble, Places};
 use crate::processes::{SpawnError, bound, spawn};
+use crate::workshop::Workshop;
 use ttar::TtarError;
 
 /// A Go module that carries recordings, as `go/recordings/go.mod` pins it.
@@ -194,41 +192,24 @@ pub fn provide(
         return Ok(place);
     }
     say(format!("fetching the recordings of {} {}", source.module, source.version));
-    // Whoever holds the lock has the workshop, as for builds.
-    let workshop = places.cache.join("workshop");
-    let result = fetch_in(&workshop, source, places, &place);
-    let _ = fs::remove_dir_all(&workshop);
-    result.map(|()| place)
+    fetch(source, places, &place)?;
+    Ok(place)
 }
 
 /// Where the cache has, or would have, what is kept of a module.
 fn cache_path(source: &Source, places: &Places) -> PathBuf {
-    let mut context = Context::new(&SHA256);
-    for part in [Module::RECORDINGS.go_sum, source.module, source.version].iter().chain(source.kept) {
-        // The length keeps "ab"+"c" and "a"+"bc" apart.
-        context.update(&(part.len() as u64).to_be_bytes());
-        context.update(part.as_bytes());
-    }
-    let mut key = format!("{}-", source.name);
-    for byte in &context.finish().as_ref()[..8] {
-        let _ = write!(key, "{byte:02x}");
-    }
-    places.cache.join("recordings").join(key)
+    let mut parts = vec![Module::RECORDINGS.go_sum, source.module, source.version];
+    parts.extend_from_slice(source.kept);
+    places.cache.join("recordings").join(cache_name(source.name, &parts))
 }
 
-fn fetch_in(workshop: &Path, source: &Source, places: &Places, place: &Path) -> Result<(), RecordingError> {
+fn fetch(source: &Source, places: &Places, place: &Path) -> Result<(), RecordingError> {
     let Source { module, version, .. } = *source;
     let go = places.go().ok_or(RecordingError::NoGo { module, wanted: Module::RECORDINGS.go() })?;
-    let _ = fs::remove_dir_all(workshop);
-    let output = workshop.join("output");
-    fs::create_dir_all(&output).map_err(|cause| FileTrouble::new("create", &output, cause))?;
-    for (name, text) in [("go.mod", Module::RECORDINGS.go_mod), ("go.sum", Module::RECORDINGS.go_sum)] {
-        let file = workshop.join(name);
-        fs::write(&file, text).map_err(|cause| FileTrouble::new("write", &file, cause))?;
-    }
+    let workshop = Workshop::open(places, &Module::RECORDINGS)?;
     let mut command = bound(&go);
     command.args(["mod", "download", "-json", &format!("{module}@{version}")]);
-    command.current_dir(workshop).env_remove("GOFLAGS").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.current_dir(workshop.path()).env_remove("GOFLAGS").stdout(Stdio::piped()).stderr(Stdio::piped());
     let fetched =
         spawn(command)?.wait_with_output().map_err(|cause| FileTrouble::new("wait for", &go, cause))?;
     let answer: serde_json::Value = serde_json::from_slice(&fetched.stdout).unwrap_or_default();
@@ -238,12 +219,9 @@ fn fetch_in(workshop: &Path, source: &Source, places: &Places, place: &Path) -> 
         return Err(RecordingError::Failed { module, version, said });
     };
     for kept in source.kept {
-        copy(&Path::new(directory).join(kept), &output.join(kept))?;
+        copy(&Path::new(directory).join(kept), &workshop.output().join(kept))?;
     }
-    let parent = place.parent().unwrap_or(place);
-    fs::create_dir_all(parent).map_err(|cause| FileTrouble::new("create", parent, cause))?;
-    fs::rename(&output, place).map_err(|cause| FileTrouble::new("create", place, cause))?;
-    Ok(())
+    Ok(workshop.keep_as(place)?)
 }
 
 /// Copies a file or a directory. What is in a module's directory may not be written to; copies may.
@@ -306,26 +284,8 @@ fn unpack_tar_gz(archive: &Path, directory: &Path) -> Result<(), RecordingError>
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
     use crate::scratch::Scratch;
-
-    /// A `go` that is a shell script, and a module for it to find.
-    fn toolchain(scratch: &Scratch, script: &str) -> Places {
-        let bin = scratch.path().join("bin");
-        fs::create_dir_all(&bin).expect("a directory for go");
-        // Written under another name first: a file that is still open for writing cannot be executed.
-        fs::write(bin.join("new"), format!("#!/bin/sh\n{script}\n")).expect("the script is written");
-        fs::set_permissions(bin.join("new"), fs::Permissions::from_mode(0o755)).expect("made executable");
-        fs::rename(bin.join("new"), bin.join("go")).expect("put into place");
-        Places {
-            cache: scratch.path().join("cache"),
-            state: scratch.path().join("state"),
-            given: None,
-            path: vec![bin],
-        }
-    }
 
     #[test]
     fn every_source_is_pinned() {
@@ -357,7 +317,7 @@ mod tests {
             .expect("an archive");
         let answer =
             format!(r#"echo '{{"Dir": "{}"}}'"#, module.parent().expect("it is in a directory").display());
-        let mut places = toolchain(&scratch, &answer);
+        let mut places = scratch.toolchain(&answer);
         let fetched = provide(&PROCFS, &places, &mut |_| ()).expect("it is fetched");
         places.path.clear();
         assert_eq!(provide(&PROCFS, &places, &mut |_| ()).expect("it is there"), fetched);
@@ -370,14 +330,14 @@ mod tests {
     #[test]
     fn a_refused_download_leaves_nothing_in_the_cache_and_says_why() {
         let scratch = Scratch::new();
-        let places = toolchain(&scratch, r#"echo '{"Error": "checksum mismatch"}'; exit 1"#);
+        let places = scratch.toolchain(r#"echo '{"Error": "checksum mismatch"}'; exit 1"#);
         let refusal = provide(&GHW, &places, &mut |_| ()).expect_err("it is refused").to_string();
         assert_eq!(
             refusal,
             "fetching github.com/jaypipes/ghw v0.26.0 failed; nothing was put into the cache. Go says:\nchecksum mismatch"
         );
         assert!(!places.cache.join("recordings").exists());
-        let places = toolchain(&scratch, "echo 'no such module' >&2; exit 1");
+        let places = scratch.toolchain("echo 'no such module' >&2; exit 1");
         let refusal = provide(&GHW, &places, &mut |_| ()).expect_err("it is refused").to_string();
         assert!(refusal.ends_with("Go says:\nno such module"), "{refusal}");
     }
@@ -385,7 +345,7 @@ mod tests {
     #[test]
     fn a_missing_toolchain_names_the_way_out() {
         let scratch = Scratch::new();
-        let mut places = toolchain(&scratch, "exit 1");
+        let mut places = scratch.toolchain("exit 1");
         places.path.clear();
         let refusal = provide(&GHW, &places, &mut |_| ()).expect_err("there is no go").to_string();
         assert!(
