@@ -42,11 +42,10 @@ const PROGRAM_BUDGET: u64 = 5_000_000;
 pub(crate) fn run() -> io::Result<()> {
     let programs = Programs::find()?;
     let directory = tempfile::tempdir()?;
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!(
         "tas-agent beside its peers, {ROUNDS} alternating rounds; CPU of the process, lower quartile (least to most)"
     );
-    println!("load average at the start: {}", load.split(' ').take(3).collect::<Vec<_>>().join(" "));
+    println!("load average at the start: {}", crate::cpu::load_average());
     if !programs.has_collectd() {
         println!("collectd is not installed, so it is left out; on Debian: apt-get install collectd-core");
     }

@@ -36,3 +36,9 @@ pub(crate) fn ticks_of(process: u32) -> Duration {
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
     Duration::from_millis(fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() * 10)
 }
+
+/// How busy the machine has been lately: over 1, 5 and 15 minutes.
+pub(crate) fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}

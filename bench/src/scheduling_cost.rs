@@ -23,6 +23,7 @@ use self::attempts::Attempts;
 use self::pods::Bindings;
 use self::subjects::Subject;
 use crate::arena::{self, Arena, Extent, PATIENCE, SYNC, Trouble};
+use crate::cpu::load_average;
 use crate::spread::Spread;
 
 const FURTHER: [Program; 1] = [DO_NOTHING_EXTENDER];
@@ -125,11 +126,6 @@ async fn measure(extent: Extent, binary: &Path) -> Result<(), Trouble> {
     conclude(&subjects, &turns);
     println!("load average at the end {}", load_average());
     Ok(())
-}
-
-fn load_average() -> String {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
 /// Where all show what they can.
