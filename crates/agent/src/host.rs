@@ -2,12 +2,14 @@
 //!
 //! Probes keep their descriptor between reads, check what they opened, and stop at a limit.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use chassis::plain::{self, NotPlain};
 
 use crate::trouble::Trouble;
 
@@ -19,9 +21,6 @@ pub const ATTRIBUTE_LIMIT: usize = 8 * 1024;
 pub const TABLE_LIMIT: usize = 1024 * 1024;
 /// Entries looked at in one directory.
 pub const MAX_ENTRIES: usize = 20_000;
-
-/// `O_NONBLOCK` on every Linux target this agent is built for: opening a FIFO returns at once.
-const O_NONBLOCK: i32 = 0o4000;
 
 /// Where the host's `proc` and `sys` are.
 #[derive(Clone, Debug)]
@@ -134,13 +133,10 @@ impl Drop for Probe {
 
 /// Opens a plain file, and refuses everything that could block, without blocking.
 pub fn open_plain(path: &Path) -> Result<File, Trouble> {
-    let trouble = |error: io::Error| Trouble::from_io(path, &error);
-    let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).map_err(trouble)?;
-    if file.metadata().map_err(trouble)?.is_file() {
-        Ok(file)
-    } else {
-        Err(Trouble::NotAFile { path: path.to_owned() })
-    }
+    plain::open(path).map_err(|not_plain| match not_plain {
+        NotPlain::Io(error) => Trouble::from_io(path, &error),
+        NotPlain::NotAFile => Trouble::NotAFile { path: path.to_owned() },
+    })
 }
 
 /// Reads a small file once, keeping no descriptor.

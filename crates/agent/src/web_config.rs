@@ -82,10 +82,15 @@ pub struct BadWebConfig {
 impl WebConfig {
     /// Reads the file; paths in it are relative to where it is.
     pub fn read(path: &Path) -> Result<Self, BadWebConfig> {
+        Ok(Self::look(path)?.0)
+    }
+
+    /// What the file says, and whether that is nothing at all.
+    fn look(path: &Path) -> Result<(Self, bool), BadWebConfig> {
         let bad = |what: String| BadWebConfig { path: path.to_owned(), what };
         let text = read_small(path).map_err(bad)?;
         let base = path.parent().unwrap_or(Path::new(""));
-        Self::parse(&text, base).map_err(bad)
+        Ok((Self::parse(&text, base).map_err(bad)?, text.trim().is_empty()))
     }
 
     /// Reads the file again. One that is being written is not taken for what it is to become: an empty one does not end
@@ -97,11 +102,12 @@ impl WebConfig {
         }
         std::thread::sleep(SETTLES_WITHIN);
         let bad = |what: &str| Err(BadWebConfig { path: path.to_owned(), what: what.to_owned() });
-        if Self::read(path)? != web {
+        let (again, empty) = Self::look(path)?;
+        if again != web {
             return bad("it is being written; it is looked at again soon");
         }
         let protects = |web: &Self| web.tls.is_some() || !web.users.is_empty();
-        if protects(held) && !protects(&web) && read_small(path).is_ok_and(|text| text.trim().is_empty()) {
+        if empty && protects(held) {
             return bad("it is empty; to serve without TLS and passwords from now on, write `{}`");
         }
         Ok(web)

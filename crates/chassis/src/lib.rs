@@ -15,6 +15,7 @@ pub mod exit;
 mod limits;
 #[cfg(feature = "logs")]
 pub mod logs;
+pub mod plain;
 pub mod serve;
 pub mod shutdown;
 #[cfg(feature = "tls")]

@@ -4,7 +4,6 @@
 //! and three small files every few seconds cost nothing.
 
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,13 +13,11 @@ use arc_swap::ArcSwap;
 use super::material::{Contents, Material, Problem, assemble};
 use super::{Clients, Live, Settings, Stage};
 use crate::counters::Counter;
+use crate::plain;
 use crate::shutdown::{Phase, Shutdown};
 
 /// The largest certificate, key or CA file that is read.
 const LARGEST_FILE: u64 = 1024 * 1024;
-
-/// On every Linux we are built for: opening returns at once.
-const O_NONBLOCK: i32 = 0o4000;
 
 /// How often the files are looked at unless told otherwise.
 pub const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -183,13 +180,8 @@ fn look(settings: &Settings) -> Contents {
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut contents = Vec::new();
-    let said = |error: std::io::Error| error.to_string();
-    // Opening a pipe that nobody writes to would wait for ever.
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).map_err(said)?;
-    if !file.metadata().map_err(said)?.is_file() {
-        return Err("it is not a file".to_owned());
-    }
-    file.take(LARGEST_FILE + 1).read_to_end(&mut contents).map_err(said)?;
+    let file = plain::open(path).map_err(|error| error.to_string())?;
+    file.take(LARGEST_FILE + 1).read_to_end(&mut contents).map_err(|error| error.to_string())?;
     if contents.len() as u64 > LARGEST_FILE {
         return Err(format!("it is larger than {LARGEST_FILE} bytes"));
     }
